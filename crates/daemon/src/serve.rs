@@ -415,6 +415,10 @@ impl Daemon {
                 }
             },
             Purpose::Peer { node } => return self.welcome_peer(number, node),
+            Purpose::Stranded { node, .. } => {
+                let reason = format!("a daemon takes no agent over (that of host {node})");
+                return self.answer_last(number, reason);
+            }
         };
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.limit = match role {

@@ -74,13 +74,10 @@ impl Stream {
             return Ok(false);
         }
         let old = self.came.len();
-        self.came.resize(old + PIECE, 0);
-        let read = rustix::io::read(&self.input, &mut self.came[old..]);
+        self.came.reserve(PIECE);
+        let read = rustix::io::read(&self.input, rustix::buffer::spare_capacity(&mut self.came));
         let came = match (read, &mut self.sealed) {
-            (Ok(n), None) => {
-                self.came.truncate(old + n);
-                return Ok(n > 0);
-            }
+            (Ok(n), None) => return Ok(n > 0),
             (Ok(0), Some(_)) => Err(cut("it has ended before it should")),
             (Ok(n), Some(channel)) => {
                 channel.feed(&self.came[old..old + n]);

@@ -20,7 +20,7 @@ use oxmpi_rt_client::codec;
 use oxmpi_rt_client::control::MAX_MESSAGE;
 use oxmpi_rt_client::programs::{LAUNCHERS, RESTARTS, command_of, is_named, program_of};
 use oxmpi_rt_proto::held::{Held, Layout};
-use oxmpi_rt_proto::tool::{FarImages, JobFacts, ToolReply, ToolRequest};
+use oxmpi_rt_proto::tool::{FarImages, ImagePlace, JobFacts, ToolReply, ToolRequest};
 
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
 /// The limit for an answer: a launcher may be stopped, or blocked by its output.
@@ -137,7 +137,7 @@ impl Hold {
 
     /// Images the processes on other hosts there, in a directory in the form that their agents'
     /// program reads. Returns the agents' results by host. Has no practical time limit.
-    pub fn image_far(&self, place: String) -> Result<Vec<FarImages>, InquiryError> {
+    pub fn image_far(&self, place: ImagePlace) -> Result<Vec<FarImages>, InquiryError> {
         match given(&self.socket, self.pid, &ToolRequest::ImageFar { place }, IMAGING) {
             Ok(bytes) => codec::decode(&bytes).ok_or(InquiryError::Nonsense(self.pid)),
             Err(InquiryError::Refused(reason)) => {

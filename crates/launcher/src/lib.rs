@@ -9,6 +9,7 @@
 //! | [`launch`] | the actions of `mpirun`: start processes, forward output, carry out decisions |
 //! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
 //! | [`checkpoint`] | checkpoints of a job, restarts from them, and automatic ones |
+//! | `host_ranks` | the ranks of one host: that of `mpirun`, or of an agent |
 //! | [`hostmap`] | the address that a host announces to its peers |
 //! | [`inquiry`] | requests of a tool to a running `mpirun` |
 //! | [`report`] | the text that a failed job prints |
@@ -20,6 +21,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
 pub mod checkpoint;
+mod host_ranks;
 pub mod hostmap;
 pub mod hosts;
 pub mod inquiry;

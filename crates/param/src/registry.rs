@@ -341,8 +341,7 @@ parameters! {
         unit: Unit::Count, default: 32, limits: 1..=65535, aliases: ["routed_radix", "prte_routed_radix"], level: User,
         help: "The most agents that one process starts and has connections with, mpirun among them. In a job on more hosts \
                the agents on the first hosts start the others, and so on. So these hosts must reach the others by ssh \
-               without a password; a number as large as that of the hosts starts all agents from the host of mpirun. With \
-               mpi_ft_enable mpirun always starts all of them.",
+               without a password; a number as large as that of the hosts starts all agents from the host of mpirun.",
     }
     mpi_agent_silence_s: u64 {
         unit: Unit::Count, default: 60, limits: 1..=2147483647, level: User,

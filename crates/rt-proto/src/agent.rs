@@ -13,7 +13,9 @@ mod to_agent;
 mod tree;
 
 pub use self::from_agent::{FromAgent, ProcessEvent, Seen};
-pub use self::order::{AgentOrder, LifelineOffer, OrderedProgram, RestoreOrder, Variable};
+pub use self::order::{
+    AgentOrder, LifelineOffer, OfferedLifelines, OrderedProgram, RestoreOrder, Variable,
+};
 pub use self::to_agent::ToAgent;
 pub use self::tree::{
     AgentWay, Branch, BranchHost, BranchReport, DownRoute, Receivers, Round, UpRoute,

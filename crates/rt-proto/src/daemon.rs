@@ -57,8 +57,16 @@ pub enum Purpose {
         connection: u64,
         stream: u32,
     },
-    /// A link with another daemon.
+    /// A link with another daemon; of an agent, its lifeline.
     Peer { node: u32 },
+    /// The stream of an agent whose parent is lost, to its grandparent.
+    Stranded {
+        node: u32,
+        /// The number of the last message of the head that it has.
+        number: u64,
+        /// The hosts of its branch, its own first.
+        nodes: Vec<u32>,
+    },
 }
 
 /// A program to run.

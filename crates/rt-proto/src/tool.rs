@@ -12,7 +12,7 @@ use oxmpi_rt_client::control::MAX_MESSAGE;
 use serde::{Deserialize, Serialize};
 
 /// Counts changes of these messages; the high bit distinguishes them from those of ranks.
-pub const VERSION: u8 = 0x81;
+pub const VERSION: u8 = 0x82;
 
 /// A request of a tool. `Imaged`, `ImageFar` and `EndHeld` come later on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,10 +35,7 @@ pub enum ToolRequest {
     Imaged { ends: bool },
     /// From the same sender: images the processes on other hosts there. Answered by
     /// [`ToolReply::Given`] (a list of [`FarImages`]) or a refusal.
-    ImageFar {
-        /// The directory, in the form that the agents' program reads.
-        place: String,
-    },
+    ImageFar { place: ImagePlace },
     /// Calls the program's checkpoint functions (`cr self`), which save its state, or continue it
     /// afterwards. Answered when all have returned 0, by [`ToolReply::Given`]
     /// ([`crate::held::Layout`]) or [`ToolReply::Done`]; or by a refusal.
@@ -62,11 +59,21 @@ pub enum ToolReply {
     Refused { reason: String },
 }
 
+/// The directory for images.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImagePlace {
+    #[serde(with = "codec::path")]
+    pub directory: PathBuf,
+    /// The contents of a file there, by which another host knows whether it sees the same
+    /// directory.
+    pub word: String,
+}
+
 /// The images that were made on another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FarImages {
     pub host: String,
-    /// The result of the host's agent, for the tool.
+    /// `HostImages` of the crate `oxmpi-checkpoint`, encoded by [`codec`].
     pub facts: Vec<u8>,
 }
 

@@ -111,7 +111,7 @@ fn any_bytes_are_a_message_that_comes_back_or_none() {
 #[test]
 fn packets_and_frames_of_any_bytes_are_read_or_refused() {
     fuzz(|random| {
-        let mut all = vec![[oxmpi_rt_client::control::VERSION, 0x81, 4][random.below(3)]];
+        let mut all = vec![[oxmpi_rt_client::control::VERSION, 0x82, 4][random.below(3)]];
         all.extend(bytes(random, 80));
         if let Ok(message) = Request::decode(&all) {
             assert_eq!(Request::decode(&message.encode()), Ok(message));
@@ -133,7 +133,7 @@ fn a_stream_is_the_same_however_it_is_cut() {
     fuzz(|random| {
         let messages: Vec<FromAgent> = (0..6).filter_map(|_| message(random, 60)).collect();
         let mut stream = [&bytes(random, 40)[..], b"\n", greeting().as_bytes()].concat();
-        messages.iter().for_each(|message| stream.extend(message.encode(3)));
+        messages.iter().for_each(|message| stream.extend(message.encode(3, 0)));
         let (mut came, mut has_greeted, mut read) = (Vec::new(), false, Vec::new());
         for byte in stream {
             came.push(byte);

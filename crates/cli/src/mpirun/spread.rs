@@ -214,7 +214,9 @@ pub(super) fn spread(
     let rooms: Vec<HostSlots> = places.iter().map(|place| place.room.clone()).collect();
     let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)
         .map_err(|error| mpirun_error(USAGE, error))?;
-    let used: Vec<usize> = (0..places.len()).filter(|at| nodes.contains(&(*at as u32))).collect();
+    let mut used: Vec<usize> = nodes.iter().map(|node| *node as usize).collect();
+    used.sort_unstable();
+    used.dedup();
     if used.iter().all(|at| places[*at].is_here) {
         return Ok((None, slots));
     }
@@ -222,6 +224,12 @@ pub(super) fn spread(
         let text = "parameter 'mpi_virtual_nodes': a job on other hosts than this one cannot have virtual nodes";
         return Err(mpirun_error(USAGE, text));
     }
+    let needs_command =
+        |at: &usize| !places[*at].is_here && places[*at].node.zip(universe).is_none();
+    let command = match used.iter().any(needs_command) {
+        true => Some(StartCommand::of(options, params)?),
+        false => None,
+    };
     let hosts = used.iter().map(|at| {
         let JobHost { room, user, node, is_here } = &places[*at];
         let opening = match (is_here, node.zip(universe)) {
@@ -231,12 +239,14 @@ pub(super) fn spread(
                 node: node.number,
                 program: options.prefix.as_ref().map(|prefix| prefix.join("bin/oxmpi")),
             }),
-            (false, None) => Some(opening(options, params, &room.host, user.as_deref())?),
+            (false, None) => {
+                command.as_ref().map(|command| command.opening(&room.host, user.as_deref()))
+            }
         };
-        Ok(Host { name: room.host.clone(), opening, slots: room.slots })
+        Host { name: room.host.clone(), opening, slots: room.slots }
     });
-    let hosts = hosts.collect::<Result<Vec<_>, MpirunError>>()?;
-    let nodes = nodes.iter().filter_map(|node| used.iter().position(|at| *at == *node as usize));
+    let hosts = hosts.collect();
+    let nodes = nodes.iter().filter_map(|node| used.binary_search(&(*node as usize)).ok());
     Ok((Some(Spread { hosts, nodes: nodes.map(|node| node as u32).collect() }), slots))
 }
 
@@ -261,32 +271,35 @@ fn add(places: &mut Vec<JobHost>, host: &NamedHost, slots: u32) -> usize {
     }
 }
 
-fn opening(
-    options: &LaunchOptions,
-    params: &Params,
-    host: &str,
-    user: Option<&str>,
-) -> Result<Opening, MpirunError> {
-    let (program, words) = shell(params)?;
-    let path = ProgramSearch::default().find(&program).map_err(|(text, code)| {
-        let text = format!(
-            "host '{host}': {text}; the parameter 'plm_rsh_agent' names it to reach other hosts"
-        );
-        mpirun_error(code, text)
-    })?;
-    let mut args: Vec<OsString> = vec![program.clone()];
-    let is_ssh = Path::new(&program).file_name() == Some(OsStr::new("ssh"));
-    if is_ssh {
-        args.extend(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"].map(OsString::from));
+/// The command that starts an agent on another host, but for the name of the host.
+struct StartCommand {
+    path: PathBuf,
+    /// The program's name and its options.
+    args: Vec<OsString>,
+    agent: OsString,
+}
+
+impl StartCommand {
+    fn of(options: &LaunchOptions, params: &Params) -> Result<StartCommand, MpirunError> {
+        let (path, mut args) = shell(params)?;
+        let words = args.split_off(1);
+        if Path::new(&args[0]).file_name() == Some(OsStr::new("ssh")) {
+            args.extend(
+                ["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"].map(OsString::from),
+            );
+        }
+        args.extend(words);
+        let level = word_for(LogTarget::Agent).map(|level| format!(" {level}")).unwrap_or_default();
+        let agent = format!("{} agent{level}", quoted(&agent(options)?)).into();
+        Ok(StartCommand { path, args, agent })
     }
-    args.extend(words);
-    if let Some(user) = user {
-        args.extend(["-l".into(), user.into()]);
+
+    fn opening(&self, host: &str, user: Option<&str>) -> Opening {
+        let mut args = self.args.clone();
+        args.extend(user.into_iter().flat_map(|user| ["-l", user]).map(OsString::from));
+        args.extend([host.into(), self.agent.clone()]);
+        Opening::Command { path: self.path.clone(), args }
     }
-    args.push(host.into());
-    let level = word_for(LogTarget::Agent).map(|level| format!(" {level}")).unwrap_or_default();
-    args.push(format!("{} agent{level}", quoted(&agent(options)?)).into());
-    Ok(Opening::Command { path, args })
 }
 
 /// The user's commands for other hosts: choices with colons between them.
@@ -298,15 +311,15 @@ fn shells(params: &Params) -> String {
     lam.unwrap_or_else(|| params.plm_rsh_agent().to_string())
 }
 
-/// The first command that exists: its program and its options.
-fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), MpirunError> {
+/// The first command that exists: the path of its program, and its words.
+fn shell(params: &Params) -> Result<(PathBuf, Vec<OsString>), MpirunError> {
     let text = shells(params);
     let mut last = None;
     for choice in text.split(':') {
-        let mut words = choice.split_whitespace().map(OsString::from);
-        let Some(program) = words.next() else { continue };
-        match ProgramSearch::default().find(&program) {
-            Ok(_) => return Ok((program, words.collect())),
+        let words: Vec<OsString> = choice.split_whitespace().map(OsString::from).collect();
+        let Some(program) = words.first() else { continue };
+        match ProgramSearch::default().find(program) {
+            Ok(path) => return Ok((path, words)),
             Err((why, _)) => last = Some(why),
         }
     }

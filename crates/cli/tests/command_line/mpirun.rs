@@ -967,7 +967,7 @@ fn messages_behind_the_report_of_started_ranks_are_read() {
             ProcessEvent::Exited { rank: 0, exit: Exit::Code(0), seen: Seen::default() },
         ]),
     ];
-    messages.iter().for_each(|message| said.extend(message.encode(0)));
+    messages.iter().for_each(|message| said.extend(message.encode(0, 0)));
     std::fs::write(scratch.join("said"), said).unwrap();
     let command = &["--timeout", "20", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
     let output = finish(mpirun(command).spawn().unwrap());
@@ -1004,7 +1004,7 @@ fn the_time_of_a_job_ends_while_agents_hang() {
     let scratch = TestDirectory::new("hanging-agents");
     let shell = scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec sleep 100\n");
     let ready =
-        FromAgent::Report { round: Round::Ready { base: 0 }, report: Box::default() }.encode(0);
+        FromAgent::Report { round: Round::Ready { base: 0 }, report: Box::default() }.encode(0, 0);
     let ready = [greeting().into_bytes(), ready].concat();
     let began = Instant::now();
     for (said, words) in [

@@ -9,8 +9,9 @@ use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::making::{Checkpoint, CheckpointRequest, MakeError};
 use oxmpi_checkpoint::ranks::{self, HostImages, Making, StillJob, StillRank};
 use oxmpi_param::Params;
+use oxmpi_rt_client::codec;
 use oxmpi_rt_proto::held::{Held, HeldRank, Layout};
-use oxmpi_rt_proto::tool::FarImages;
+use oxmpi_rt_proto::tool::{FarImages, ImagePlace};
 
 use super::schema::schema;
 use super::{MakerError, text_of};
@@ -38,11 +39,11 @@ pub(super) fn make(
     };
     let elsewhere = |directory: &Path, word: &str| {
         let made = hold
-            .image_far(format!("{word} {}", directory.display()))
+            .image_far(ImagePlace { directory: directory.into(), word: word.into() })
             .map_err(|error| error.to_string())?;
         let part = |FarImages { host, facts }| {
-            let part: HostImages =
-                serde_json::from_slice(&facts).map_err(|error| format!("host {host}: {error}"))?;
+            let malformed = || format!("host {host}: its answer about the images makes no sense");
+            let part: HostImages = codec::decode(&facts).ok_or_else(malformed)?;
             Ok((host, part))
         };
         made.into_iter().map(part).collect::<Result<Vec<_>, String>>()
@@ -114,21 +115,17 @@ fn still_rank(rank: &HeldRank) -> StillRank {
     }
 }
 
-/// Makes images of an agent's ranks for the set at `place`, a word and a directory as [`make`]
-/// sends them. After `is_given_up` no further image is begun. Returns the encoded [`HostImages`]
-/// for the tool, and the directory of the images if it is not that of the set: then the head gets
-/// all its files.
+/// Makes images of an agent's ranks for the set at `place`. After `is_given_up` no further image is
+/// begun. Returns the encoded [`HostImages`] for the tool, and the directory of the images if it is
+/// not that of the set: then the head gets all its files.
 pub(crate) fn image_here(
-    place: &str,
+    ImagePlace { directory, word }: &ImagePlace,
     params: &Params,
     ranks: &[HeldRank],
     is_given_up: &AtomicBool,
 ) -> Result<(Vec<u8>, Option<ImageDirectory>), String> {
-    let (word, directory) =
-        place.split_once(' ').ok_or("mpirun does not say where images belong")?;
     let criu = super::criu(params)?;
     let ranks: Vec<StillRank> = ranks.iter().map(still_rank).collect();
-    let directory = Path::new(directory);
     // Without a common directory the images are made here, and sent to the host of mpirun.
     let scratch = (!ranks::is_seen(directory, word)).then(|| {
         let beside = directory.parent().unwrap_or(directory);
@@ -137,7 +134,7 @@ pub(crate) fn image_here(
     let scratch = scratch
         .transpose()
         .map_err(|error| format!("there is no directory for images: {error}"))?;
-    let place = scratch.as_ref().map_or(directory, ImageDirectory::path);
+    let place = scratch.as_ref().map_or(directory.as_path(), ImageDirectory::path);
     let goes_on = || match is_given_up.load(Ordering::Relaxed) {
         true => Err("mpirun does not want the images any longer".into()),
         false => Ok(()),
@@ -147,5 +144,5 @@ pub(crate) fn image_here(
         // The logs are not part of the images.
         std::fs::remove_dir_all(scratch.path().join("work")).map_err(text_of)?;
     }
-    Ok((serde_json::to_vec(&part).map_err(text_of)?, scratch))
+    Ok((codec::encode(&part), scratch))
 }

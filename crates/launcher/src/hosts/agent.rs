@@ -4,6 +4,7 @@
 //! more than its parent has passed on, so that no side buffers output that no process reads. It
 //! also starts the agents below it in the tree, and forwards their messages (`children.rs`).
 
+mod adoption;
 mod answers;
 mod children;
 mod holding;
@@ -28,15 +29,15 @@ use tracing::{debug, info, trace, warn};
 
 use self::children::EVENTS_WAIT;
 use self::holding::{ImageTransfer, Imaging};
-pub(crate) use self::ranks::stage;
-use self::ranks::{EndedProcess, LocalRank};
+use self::ranks::Input;
 use super::child::Child;
 use super::lifeline::{Fate, Lifeline};
 use super::lifelines::Lifelines;
 use super::pieces::{FileReceiver, ImageDirectory};
-use super::tree::Junction;
+use super::tree::{Junction, Kept, Stranded};
 use crate::checkpoint;
 use crate::checkpoint::resumption::{FarRestart, sees};
+use crate::host_ranks::HostRanks;
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
     Back, CALL_LOOK, Crew, Inputs, PreparedRanks, RankPlace, Recruits, RelayProcess, boot,
@@ -49,8 +50,8 @@ use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
-    AgentOrder, BranchReport, FromAgent, OrderedProgram, ProcessEvent, Receivers, Round, Seen,
-    StreamError, ToAgent, greeting,
+    AgentOrder, BranchReport, FromAgent, LifelineOffer, OrderedProgram, ProcessEvent, Receivers,
+    Round, Seen, StreamError, ToAgent, greeting,
 };
 
 /// Bytes of output that may be on their way to the parent.
@@ -109,6 +110,24 @@ struct Agent<'a> {
     lifelines: Lifelines,
     /// When the kept changes of processes are sent.
     events_due: Option<Instant>,
+    /// Whether the job survives the loss of hosts. The next four fields are for that.
+    survives: bool,
+    /// Messages that the head may not have yet, and the number of the last one.
+    kept: Kept<Vec<u8>>,
+    last_sent: u64,
+    /// All changes of processes of this host.
+    all_events: Vec<ProcessEvent>,
+    /// The number of the head's last message, and the count of messages without an acknowledgement.
+    last_got: (u64, u32),
+    /// The agents below lost children.
+    stranded: Vec<Stranded>,
+    /// How to connect with the parent, and with the grandparent.
+    parent: Option<LifelineOffer>,
+    adopter: Option<LifelineOffer>,
+    /// How agents below connect with this one.
+    own_way: Option<LifelineOffer>,
+    /// Until when the new parent must answer.
+    adopted_until: Option<Instant>,
     /// The states of ranks as last sent.
     sent: HashMap<u32, Seen>,
     /// The addresses of ranks on other hosts.
@@ -127,8 +146,11 @@ struct Agent<'a> {
     guard: Option<Guard>,
     /// Of a job whose messages go through daemons.
     relay: Option<RelayProcess>,
-    members: BTreeMap<u32, LocalRank>,
-    relics: BTreeMap<u32, EndedProcess>,
+    ranks: HostRanks,
+    /// The standard inputs of ranks, as far as the head sends them.
+    inputs: BTreeMap<u32, Input>,
+    /// The ranks that have their socket to the relay.
+    relayed: HashSet<u32>,
     /// Restored ranks, whose memory describes the host of their image.
     restored: Vec<HeldRank>,
     /// Stopped processes, which continue with SIGCONT.
@@ -183,6 +205,16 @@ impl<'a> Agent<'a> {
             junction: Junction::default(),
             lifelines: Lifelines::default(),
             events_due: None,
+            survives: false,
+            kept: Kept::default(),
+            last_sent: 0,
+            all_events: Vec::new(),
+            last_got: (0, 0),
+            stranded: Vec::new(),
+            parent: None,
+            adopter: None,
+            own_way: None,
+            adopted_until: None,
             sent: HashMap::new(),
             addresses: HashMap::new(),
             answered: HashSet::new(),
@@ -194,8 +226,9 @@ impl<'a> Agent<'a> {
             launch: None,
             guard: None,
             relay: None,
-            members: BTreeMap::new(),
-            relics: BTreeMap::new(),
+            ranks: HostRanks::default(),
+            inputs: BTreeMap::new(),
+            relayed: HashSet::new(),
             restored: Vec::new(),
             stopped: Vec::new(),
             described: Vec::new(),
@@ -239,7 +272,7 @@ impl<'a> Agent<'a> {
         info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
         if let Some(guard) = self.guard.take() {
             self.relay.take().into_iter().for_each(|relay| relay.end(&guard));
-            end::reap(self.members.values().map(|member| &member.rank), guard);
+            end::reap(self.ranks.processes(), guard);
         }
         self.end_children();
         self.send_lines();
@@ -249,9 +282,13 @@ impl<'a> Agent<'a> {
 
     fn wait(&mut self) -> rustix::io::Result<Result<(), Over>> {
         let now = Instant::now();
+        if self.adopted_until.is_some_and(|until| until <= now) {
+            warn!("the new parent has not answered");
+            return Ok(Err(Over));
+        }
         if self.next_alive <= now {
             self.next_alive = now + ALIVE.min(self.silence / 4);
-            self.post(&FromAgent::Alive);
+            self.acknowledge();
         }
         self.service_children(now);
         self.send_pieces();
@@ -284,7 +321,7 @@ impl<'a> Agent<'a> {
     }
 
     fn reap_orphans(&mut self, now: Instant) {
-        let ranks = self.members.values().map(|member| member.rank.process.pid);
+        let ranks = self.ranks.processes().map(|rank| rank.process.pid);
         let others = self
             .relay
             .as_ref()
@@ -330,7 +367,7 @@ impl<'a> Agent<'a> {
                 IMAGED => self.finish_imaging(),
                 CHILD => self.child_ready(rank as usize),
                 CHILD_ERRORS => self.pass_child_errors(rank as usize),
-                LIFELINES => self.lifelines.ready(rank, &self.events, LIFELINES << 32),
+                LIFELINES => self.lifeline_ready(rank),
                 LIFELINE => {
                     let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
                     if fate == Some(Fate::Broken) {
@@ -361,9 +398,22 @@ impl<'a> Agent<'a> {
 
     fn post_now(&mut self, message: &FromAgent) {
         let Some(node) = self.node else { return };
-        let bytes = message.encode(node);
+        let is_kept = self.survives && message.is_kept();
+        self.last_sent += u64::from(is_kept);
+        let bytes = message.encode(node, if is_kept { self.last_sent } else { 0 });
         trace!(kind = %MessageName(message), bytes = bytes.len(), "to mpirun");
         self.head.post(&bytes);
+        if is_kept {
+            self.kept.keep(self.last_sent, bytes);
+        }
+    }
+
+    /// Sends a change of a process of this host.
+    fn note_event(&mut self, event: ProcessEvent) {
+        if self.survives {
+            self.all_events.push(event.clone());
+        }
+        self.keep_events(vec![event]);
     }
 
     /// Sends changes of processes: at once if they are urgent, and otherwise together with others.
@@ -397,7 +447,7 @@ impl<'a> Agent<'a> {
         let Some(node) = self.node else { return };
         let text = self.lines.take();
         if !text.is_empty() {
-            self.head.post(&FromAgent::Text { text }.encode(node));
+            self.head.post(&FromAgent::Text { text }.encode(node, 0));
         }
     }
 
@@ -442,7 +492,7 @@ impl<'a> Agent<'a> {
                 }
             }
         }
-        if goes_on { Ok(()) } else { Err(Over) }
+        if goes_on || self.finds_new_parent() { Ok(()) } else { Err(Over) }
     }
 
     /// Forwards a message to agents below, and returns it if it is for this one.
@@ -459,8 +509,11 @@ impl<'a> Agent<'a> {
         }
         for at in children {
             if let Some(Some(child)) = self.children.get_mut(at) {
-                child.stream.post(frame);
+                child.post_frame(route.number, frame);
             }
+        }
+        if route.number > 0 {
+            self.note_number(&route, frame);
         }
         is_own.then(|| ToAgent::decode(message)).transpose()
     }
@@ -469,7 +522,10 @@ impl<'a> Agent<'a> {
         trace!(kind = %MessageName(&message), "from mpirun");
         match message {
             ToAgent::Branch(branch) => self.begin_branch(branch),
-            ToAgent::Lifeline(offer) => self.begin_lifeline(&offer),
+            ToAgent::Lifeline(offered) => self.begin_lifeline(offered),
+            ToAgent::Adopted { adopter } => self.note_new_parent(adopter),
+            ToAgent::Resend => self.resend(),
+            ToAgent::Received { number } => self.kept.note_received(number),
             ToAgent::Order(order) => {
                 let base = order.base;
                 let prepared = self.prepare(*order);
@@ -481,19 +537,12 @@ impl<'a> Agent<'a> {
                 let started = self.start();
                 self.conclude(base, started);
             }
-            ToAgent::GoOn => {
-                self.sending = None;
-                self.go_on();
-            }
-            ToAgent::CallFunctions { number } => self.call_functions(number),
-            ToAgent::Piece { name, bytes } => {
-                if let Err(error) = self.receive_piece(&name, &bytes) {
-                    self.fail(0, false, format!("an image cannot be written there: {error}"));
-                }
-            }
-            ToAgent::Hold { round } => self.hold(round),
-            ToAgent::Describe { round } => self.describe(round),
-            ToAgent::Image { round, place } => self.begin_imaging(round, place),
+            ToAgent::GoOn
+            | ToAgent::CallFunctions { .. }
+            | ToAgent::Piece { .. }
+            | ToAgent::Hold { .. }
+            | ToAgent::Describe { .. }
+            | ToAgent::Image { .. } => self.handle_image_message(message),
             ToAgent::Abandon { base } => self.abandon(base),
             ToAgent::ReleaseJob { base, size } => self.release_job(base..base.saturating_add(size)),
             ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
@@ -508,11 +557,11 @@ impl<'a> Agent<'a> {
                     let _ = relay.pass(&order, None);
                 }
             }
-            ToAgent::Died { count } => self.announce(count),
+            ToAgent::Died { count } => self.ranks.note_deaths(count),
             ToAgent::Step { number, closes } => self.request_step(number, closes),
             ToAgent::QueryState { query } => {
                 // All messages of the ranks and the relay so far go before the answer.
-                for rank in self.members.keys().copied().collect::<Vec<_>>() {
+                for rank in self.ranks.numbers() {
                     while self.control_once(rank) {}
                 }
                 self.read_relay();
@@ -529,6 +578,26 @@ impl<'a> Agent<'a> {
             ToAgent::End => return Err(Over),
         }
         Ok(())
+    }
+
+    /// Messages about checkpoints, and about restarts from images.
+    fn handle_image_message(&mut self, message: ToAgent) {
+        match message {
+            ToAgent::GoOn => {
+                self.sending = None;
+                self.go_on();
+            }
+            ToAgent::CallFunctions { number } => self.call_functions(number),
+            ToAgent::Piece { name, bytes } => {
+                if let Err(error) = self.receive_piece(&name, &bytes) {
+                    self.fail(0, false, format!("an image cannot be written there: {error}"));
+                }
+            }
+            ToAgent::Hold { round } => self.hold(round),
+            ToAgent::Describe { round } => self.describe(round),
+            ToAgent::Image { round, place } => self.begin_imaging(round, place),
+            _ => {}
+        }
     }
 
     fn conclude(&mut self, base: u32, result: Result<(), LaunchError>) {
@@ -552,6 +621,7 @@ impl<'a> Agent<'a> {
         self.silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
         self.next_alive = Instant::now() + ALIVE.min(self.silence / 4);
         if order.base == 0 {
+            self.survives = launch.params.mpi_ft_enable();
             self.offer_lifelines(&launch)?;
             self.nodes.clone_from(&order.nodes);
         }
@@ -642,10 +712,9 @@ impl<'a> Agent<'a> {
         let started = self.start_with(ready, &guard);
         if started.is_err() {
             // Removes those ranks that have started.
-            let gone = self.members.split_off(&base);
-            gone.values().for_each(|member| end::kill_and_reap(&member.rank, &guard));
+            self.ranks.abandon(base, &guard);
         }
-        match (&started, self.members.is_empty()) {
+        match (&started, self.ranks.is_empty()) {
             (Err(_), true) => guard.dismiss(),
             _ => self.guard = Some(guard),
         }
@@ -653,16 +722,15 @@ impl<'a> Agent<'a> {
     }
 
     fn running(&self) -> u32 {
-        self.members.values().filter(|member| member.running).count() as u32
+        self.ranks.running().count() as u32
     }
 
     fn abandon(&mut self, base: u32) {
         info!(first = base, "abandoning a job");
         self.junction.abandon(base);
         self.ready = None;
-        let gone = self.members.split_off(&base);
         if let Some(guard) = &self.guard {
-            gone.values().for_each(|member| end::kill_and_reap(&member.rank, guard));
+            self.ranks.abandon(base, guard);
         }
     }
 
@@ -738,14 +806,11 @@ impl<'a> Agent<'a> {
             }
             pids.push((number, rank.process.pid.cast_unsigned()));
             // All become members before an error in one ends them all.
-            enlisted =
-                enlisted.and(self.enlist(number, LocalRank::new(rank, outputs, plugs.next())));
+            enlisted = enlisted.and(self.enlist(number, rank, outputs, plugs.next()));
         }
         crate::launch::kernel("wait for the ranks", enlisted)?;
         for (rank, fd) in fed {
-            if let Some(member) = self.members.get_mut(&rank) {
-                member.open_input(fd);
-            }
+            self.inputs.insert(rank, Input::new(fd));
         }
         if !text.is_empty() {
             self.post(&FromAgent::Text { text });

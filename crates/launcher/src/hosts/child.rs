@@ -3,15 +3,18 @@
 
 mod end;
 
+use std::cell::Cell;
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use tracing::{debug, trace};
+use tracing::{debug, info, trace};
 
+use super::lifelines::Arrival;
 use super::opening::{Carrier, OpenedStream, Opening};
-use super::tree::divide;
+use super::tree::{Kept, Stranded, divide};
 use crate::launch::LaunchError;
 use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
 use oxmpi_daemon::diagnostics::MessageName;
@@ -23,6 +26,8 @@ use oxmpi_rt_proto::agent::{
 
 /// The most bytes of an agent's error output that are kept.
 const MAX_SAID: usize = 4096;
+/// The time after which agents whose parent is lost are lost too, if they have not come.
+pub(crate) const ADOPTION: Duration = Duration::from_secs(20);
 
 /// A host whose agent is to be started.
 #[derive(Clone, Debug)]
@@ -54,22 +59,26 @@ pub(crate) struct Child {
     pub(crate) owed: u64,
     /// Whether the stream is polled for room.
     pub(crate) is_behind: bool,
+    /// The number of the head's last message, in a job that survives failures.
+    pub(crate) numbers: Option<Rc<Cell<u64>>>,
+    /// Frames that the branch may not have yet.
+    pub(crate) kept: Kept<Vec<u8>>,
 }
 
 /// What comes from a child.
 #[derive(Debug)]
 pub(crate) enum FromChild {
-    /// A message for the parent, with the host of its sender.
-    Message(u32, FromAgent),
+    /// A message for the parent.
+    Message(UpRoute, FromAgent),
     /// A frame for the head.
     Frame(UpRoute, Vec<u8>),
 }
 
 impl FromChild {
-    /// The message, with the host of its sender.
-    pub(crate) fn read(self) -> Result<(u32, FromAgent), StreamError> {
+    /// The message with its route.
+    pub(crate) fn read(self) -> Result<(UpRoute, FromAgent), StreamError> {
         let (route, frame) = match self {
-            FromChild::Message(node, message) => return Ok((node, message)),
+            FromChild::Message(route, message) => return Ok((route, message)),
             FromChild::Frame(route, frame) => (route, frame),
         };
         let message = FromAgent::decode(FromAgent::open(&frame)?.1)?;
@@ -78,7 +87,7 @@ impl FromChild {
             let (node, kind) = (route.node, MessageName(&message));
             trace!(node, %kind, bytes = frame.len(), "from an agent");
         }
-        Ok((route.node, message))
+        Ok((route, message))
     }
 }
 
@@ -136,7 +145,59 @@ impl Child {
             last_message: opened,
             owed: 0,
             is_behind: false,
+            numbers: None,
+            kept: Kept::default(),
         })
+    }
+
+    /// Takes over an agent whose parent is lost, with the hosts of its branch and the frames that
+    /// the lost agent was sent.
+    pub(crate) fn adopt(
+        Arrival { number, stream, .. }: Arrival,
+        hosts: Vec<(u32, String)>,
+        kept: &Kept<Vec<u8>>,
+        adopter: Option<LifelineOffer>,
+    ) -> Child {
+        let now = Instant::now();
+        let (node, host) = hosts.first().cloned().unwrap_or_default();
+        info!(host, hosts = hosts.len(), "taking over an agent whose parent is lost");
+        let mut child = Child {
+            shown: format!("its connection after the loss of its parent ({host})"),
+            host,
+            node,
+            hosts,
+            stream,
+            errors: None,
+            said: Vec::new(),
+            carrier: Carrier::Network,
+            opened: now,
+            greeted_after: Some(Duration::ZERO),
+            last_message: now,
+            owed: 0,
+            is_behind: false,
+            numbers: None,
+            kept: Kept::default(),
+        };
+        child.post(&ToAgent::Adopted { adopter }, Receivers::Child, None);
+        for (of, frame) in kept.after(0) {
+            let is_for = |route: DownRoute| child.hosts.iter().any(|(node, _)| route.to.has(*node));
+            if ToAgent::open(frame).is_ok_and(|(route, _)| is_for(route)) {
+                child.kept.keep(*of, frame.clone());
+                if *of > number {
+                    child.stream.post(frame);
+                }
+            }
+        }
+        child.post(&ToAgent::Resend, Receivers::All, None);
+        child
+    }
+
+    /// The hosts below it, as stranded, when it is lost.
+    pub(crate) fn stranded(&mut self) -> Option<Stranded> {
+        let hosts: Vec<(u32, String)> = self.hosts.drain(1.min(self.hosts.len())..).collect();
+        let kept = std::mem::take(&mut self.kept);
+        let until = Instant::now() + ADOPTION;
+        (!hosts.is_empty()).then_some(Stranded { hosts, kept, until })
     }
 
     /// Whether the stream is one that does not end when this host stops answering.
@@ -144,21 +205,20 @@ impl Child {
         matches!(self.carrier, Carrier::Process(_))
     }
 
-    /// Offers a lifeline to the children that need one.
-    pub(crate) fn offer_lifelines<'c>(
-        children: impl Iterator<Item = &'c mut Child>,
-        offer: &LifelineOffer,
-    ) {
-        let message = ToAgent::Lifeline(offer.clone());
-        let needing = children.filter(|child| child.needs_lifeline());
-        needing.for_each(|child| child.post(&message, Receivers::Child, None));
-    }
-
     /// Sends a message down the branch.
     pub(crate) fn post(&mut self, message: &ToAgent, to: Receivers, round: Option<Round>) {
-        let bytes = message.encode(&DownRoute { to, round });
+        let number = numbered(self.numbers.as_deref(), message);
+        let bytes = message.encode(&DownRoute { to, round, number });
         trace!(host = self.host, kind = %MessageName(message), bytes = bytes.len(), "to an agent");
-        self.stream.post(&bytes);
+        self.post_frame(number, &bytes);
+    }
+
+    /// Sends a frame with this number down the branch.
+    pub(crate) fn post_frame(&mut self, number: u64, frame: &[u8]) {
+        self.stream.post(frame);
+        if number > 0 {
+            self.kept.keep(number, frame.to_vec());
+        }
     }
 
     /// Its own part of an answer in the round [`Round::Reached`].
@@ -204,7 +264,7 @@ impl Child {
         }
         let (bytes, message) = (frame.len(), FromAgent::decode(message)?);
         trace!(host = self.host, kind = %MessageName(&message), bytes, "from an agent");
-        Ok(Some(FromChild::Message(route.node, message)))
+        Ok(Some(FromChild::Message(route, message)))
     }
 
     pub(crate) fn senseless(&self, error: &StreamError) -> LaunchError {
@@ -242,6 +302,13 @@ impl Child {
             errors.map(|errors: BorrowedFd<'_>| PollFd::from_borrowed_fd(errors, PollFlags::IN)),
         );
     }
+}
+
+/// The number of a message of the head; 0 if it is not kept.
+pub(crate) fn numbered(numbers: Option<&Cell<u64>>, message: &ToAgent) -> u64 {
+    let Some(numbers) = numbers.filter(|_| message.is_kept()) else { return 0 };
+    numbers.set(numbers.get() + 1);
+    numbers.get()
 }
 
 impl From<&HostToReach> for BranchHost {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::Boot;
@@ -10,12 +11,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 use tracing::info;
 
-use super::child::{Child, FromChild, HostToReach, host_error, timespec};
+use super::child::{Child, FromChild, HostToReach, host_error, numbered, timespec};
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError};
 use oxmpi_rt_proto::agent::{
     AgentOrder, BranchReport, DownRoute, FromAgent, OrderedProgram, Receivers, Round, StreamError,
-    ToAgent,
+    ToAgent, UpRoute,
 };
 
 /// The limit for an answer of a branch before the ranks run.
@@ -40,7 +41,7 @@ pub(crate) struct RemoteAgent {
     pub(crate) relays: Vec<(u32, String)>,
     pub(crate) refused: Option<String>,
     /// Messages that came while another answer was awaited.
-    held: VecDeque<(u32, FromAgent)>,
+    held: VecDeque<(UpRoute, FromAgent)>,
     /// The agent counts as lost after this time without a message.
     pub(crate) silence: Duration,
     /// Requests for addresses of processes of the branch: requester and process.
@@ -125,14 +126,16 @@ impl RemoteAgent {
                 }
             })
         };
-        let children = Child::open_all(to_reach, launch.fan_out(), open)?;
+        let mut children = Child::open_all(to_reach, launch.fan_out(), open)?;
+        let numbers = launch.params.mpi_ft_enable().then(Rc::default);
+        children.iter_mut().for_each(|child| child.numbers.clone_from(&numbers));
         let mut all: Vec<RemoteAgent> =
             children.into_iter().map(|child| RemoteAgent::new(child, silence)).collect();
         RemoteAgent::await_all(&mut all, Round::Reached, (signals, deadline))?;
         Ok(all)
     }
 
-    fn new(child: Child, silence: Duration) -> RemoteAgent {
+    pub(crate) fn new(child: Child, silence: Duration) -> RemoteAgent {
         RemoteAgent {
             limit: child.last_message + PATIENCE,
             child,
@@ -177,8 +180,10 @@ impl RemoteAgent {
         round: Round,
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
-        let bytes = message.encode(&DownRoute { to: Receivers::All, round: Some(round) });
-        all.iter_mut().for_each(|far| far.child.stream.post(&bytes));
+        let numbers = all.first().and_then(|far| far.child.numbers.clone());
+        let number = numbered(numbers.as_deref(), message);
+        let bytes = message.encode(&DownRoute { to: Receivers::All, round: Some(round), number });
+        all.iter_mut().for_each(|far| far.child.post_frame(number, &bytes));
         RemoteAgent::await_all(all, round, watch)
     }
 
@@ -396,11 +401,12 @@ impl RemoteAgent {
             return Ok(has_greeted);
         }
         loop {
-            let (node, message) = match self.read_next() {
+            let (route, message) = match self.read_next() {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(false),
                 Err(error) => return Err(self.child.senseless(&error)),
             };
+            let node = route.node;
             let host = || self.child.name_of(node).to_string();
             match message {
                 FromAgent::Report { round: of, mut report } if of == round => {
@@ -416,14 +422,14 @@ impl RemoteAgent {
                     return Err(LaunchError::Host { host: host(), is_program, text });
                 }
                 FromAgent::Text { text } => oxmpi_sys::stdio::complain(format_args!("{text}")),
-                FromAgent::Alive => {}
+                FromAgent::Alive { .. } => {}
                 FromAgent::HostsLost { nodes, text } => {
                     let first = nodes.first().map_or(node, |first| *first);
                     return Err(host_error(self.child.name_of(first), text));
                 }
                 // Ranks of a host may run before the answer of the whole branch is complete.
                 message if matches!(round, Round::Started { .. }) => {
-                    self.held.push_back((node, message));
+                    self.held.push_back((route, message));
                 }
                 _ => {
                     let text = "its agent has sent an unexpected message".to_string();
@@ -433,31 +439,37 @@ impl RemoteAgent {
         }
     }
 
-    /// The next message, with the host of its sender.
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, FromAgent)>, StreamError> {
+    /// The next message, with its route.
+    pub(crate) fn next(&mut self) -> Result<Option<(UpRoute, FromAgent)>, StreamError> {
         match self.held.pop_front() {
             Some(message) => Ok(Some(message)),
             None => self.read_next(),
         }
     }
 
-    fn read_next(&mut self) -> Result<Option<(u32, FromAgent)>, StreamError> {
+    fn read_next(&mut self) -> Result<Option<(UpRoute, FromAgent)>, StreamError> {
         self.child.next()?.map(FromChild::read).transpose()
     }
 
     /// Handles the answers about a spawn, and keeps other messages for [`RemoteAgent::next`].
     pub(crate) fn take_answers(&mut self, round: Round, base: u32) -> Result<(), StreamError> {
-        while let Some((node, message)) = self.read_next()? {
+        while let Some((route, message)) = self.read_next()? {
             match message {
                 FromAgent::Report { round: of, report } if of == round => {
                     self.report = Some(*report);
                 }
                 FromAgent::Failed { base: failed, text, .. } if failed >= base => {
-                    self.refused = Some(format!("host '{}': {text}", self.child.name_of(node)));
+                    self.refused =
+                        Some(format!("host '{}': {text}", self.child.name_of(route.node)));
                 }
                 // About an earlier spawn, which has failed elsewhere.
                 FromAgent::Failed { .. } => {}
-                message => self.held.push_back((node, message)),
+                message => {
+                    if let FromAgent::HostsLost { .. } = message {
+                        self.refused = Some("a host is lost".into());
+                    }
+                    self.held.push_back((route, message));
+                }
             }
         }
         Ok(())

@@ -21,8 +21,9 @@ use super::lifeline::HEAD;
 use crate::launch::Launch;
 use crate::launch::parts::{draw_secret, listeners};
 use oxmpi_daemon::channel::SecureChannel;
+use oxmpi_daemon::stream::Stream;
 use oxmpi_daemon::unauthenticated::{self, AT_ONCE};
-use oxmpi_rt_proto::agent::LifelineOffer;
+use oxmpi_rt_proto::agent::{LifelineOffer, OfferedLifelines, Receivers, ToAgent};
 use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
 
 /// The most unauthenticated connections, beside one for each agent.
@@ -38,6 +39,19 @@ pub(crate) struct Lifelines {
     silence: Duration,
     all: BTreeMap<u32, Guest>,
     next: u32,
+    /// Whether agents whose parent is lost may come until the end.
+    adopts: bool,
+    arrived: Vec<Arrival>,
+}
+
+/// An agent whose parent is lost.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// The number of the last message of the head that it has.
+    pub(crate) number: u64,
+    /// The hosts of its branch, its own first.
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) stream: Stream,
 }
 
 #[derive(Debug)]
@@ -51,18 +65,35 @@ struct Guest {
 impl Lifelines {
     /// Listens for the head's children that need a lifeline, and offers it to them.
     pub(crate) fn offer(launch: &Launch, children: &mut [RemoteAgent]) -> Lifelines {
-        let needing = children.iter().filter(|far| far.child.needs_lifeline()).count();
-        let (lifelines, offer) = Lifelines::listen(launch, needing);
-        if let Some(offer) = &offer {
-            Child::offer_lifelines(children.iter_mut().map(|far| &mut far.child), offer);
+        let children: Vec<&mut Child> = children.iter_mut().map(|far| &mut far.child).collect();
+        Lifelines::offer_to(launch, children, None).0
+    }
+
+    /// Listens for children, and offers the lifelines that they need. `adopter` is the way to this
+    /// process's own parent. Returns the way to this process too.
+    pub(crate) fn offer_to(
+        launch: &Launch,
+        children: Vec<&mut Child>,
+        adopter: Option<&LifelineOffer>,
+    ) -> (Lifelines, Option<LifelineOffer>) {
+        let needing = children.iter().filter(|child| child.needs_lifeline()).count();
+        let adopts = launch.params.mpi_ft_enable() && !children.is_empty();
+        let (lifelines, offer) = Lifelines::listen(launch, needing, adopts);
+        for child in children {
+            let is_needed = child.needs_lifeline();
+            if let Some(parent) = offer.clone().filter(|_| is_needed || adopts) {
+                let adopter = adopter.filter(|_| adopts).cloned();
+                let offered = OfferedLifelines { parent, is_needed, adopter };
+                child.post(&ToAgent::Lifeline(offered), Receivers::Child, None);
+            }
         }
-        lifelines
+        (lifelines, offer)
     }
 
     /// Listens for `agents` agents, if they may reach a network of this host; returns the offer.
-    pub(crate) fn listen(launch: &Launch, agents: usize) -> (Lifelines, Option<LifelineOffer>) {
+    fn listen(launch: &Launch, agents: usize, adopts: bool) -> (Lifelines, Option<LifelineOffer>) {
         let none = (Lifelines::default(), None);
-        if agents == 0 {
+        if agents == 0 && !adopts {
             return none;
         }
         let found = listeners(launch, 1, None, false, false).ok().and_then(|mut all| all.pop());
@@ -77,6 +108,8 @@ impl Lifelines {
             silence: Duration::from_secs(launch.params.mpi_agent_silence_s()),
             all: BTreeMap::new(),
             next: LISTENER + 1,
+            adopts,
+            arrived: Vec::new(),
         };
         (lifelines, Some(LifelineOffer { addresses, secret }))
     }
@@ -99,6 +132,11 @@ impl Lifelines {
                     // A kernel without this option keeps the lifeline until the job ends.
                     let _ = net::end_when_unanswered(&guest.socket, silence);
                 }
+                Some(DaemonMessage::Purpose(Purpose::Stranded { number: last, nodes, .. }))
+                    if self.adopts && guest.node.is_none() =>
+                {
+                    return self.note_arrival(number, last, nodes);
+                }
                 Some(_) => return None,
                 None => {}
             }
@@ -107,6 +145,27 @@ impl Lifelines {
             guest.channel.sent(sent);
         }
         Some(())
+    }
+
+    /// The connection becomes the stream of an agent.
+    fn note_arrival(&mut self, guest: u32, number: u64, nodes: Vec<u32>) -> Option<()> {
+        let Guest { socket, mut channel, .. } = self.all.remove(&guest)?;
+        let sent = socket.send_bytes(channel.output()).ok()?;
+        channel.sent(sent);
+        net::end_when_unanswered(&socket, self.silence).ok()?;
+        let stream = Stream::over(socket.as_fd().try_clone_to_owned().ok()?, Some(channel)).ok()?;
+        self.arrived.push(Arrival { number, nodes, stream });
+        Some(())
+    }
+
+    /// The agents that have come since the last call.
+    pub(crate) fn take_arrived(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// An agent may come before the loss of its parent is noticed here.
+    pub(crate) fn keep_for_later(&mut self, arrival: Arrival) {
+        self.arrived.push(arrival);
     }
 
     /// Adds a connection, and returns its number with the connection that it displaces.
@@ -152,7 +211,7 @@ impl Lifelines {
         if self.read(number).is_none() {
             self.all.remove(&number);
         }
-        if self.is_complete() {
+        if self.is_complete() && !self.adopts {
             self.listener = None;
             self.all.retain(|_, guest| guest.node.is_some());
         }

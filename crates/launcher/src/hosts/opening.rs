@@ -41,6 +41,8 @@ const OF_DAEMON: &str = "/proc/self/exe";
 pub(crate) enum Carrier {
     Process(Process),
     Agent(Box<Running>),
+    /// None here: the agent has connected by itself.
+    Network,
 }
 
 pub(crate) struct OpenedStream {

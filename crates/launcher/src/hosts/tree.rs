@@ -10,11 +10,15 @@
 //! 3. It collects the ends of processes, and sends them together ([`Junction::take_events`]).
 //! 4. When a child is lost, all agents of its branch are: no round waits for them, and one message
 //!    upward names them.
-//! 5. A question about states must not wait for an agent that hangs: after a time its branch counts
+//! 5. In a job that survives failures only the child itself is lost: the agents below it connect
+//!    with this one ([`Stranded`]). Both sides keep messages ([`Kept`]) until the other side has
+//! them,
+//!    and send them again then, so that none is lost and none is handled twice.
+//! 6. A question about states must not wait for an agent that hangs: after a time its branch counts
 //!    as silent ([`Junction::give_up`]). An agent with more levels below it waits longer, so that
 //!    the answer of its healthy children is there in time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use oxmpi_rt_proto::agent::{BranchReport, ProcessEvent, Receivers, Round};
@@ -38,6 +42,64 @@ fn levels(agents: usize, fan_out: usize) -> u32 {
         0 => 0,
         _ if fan_out <= 1 => agents as u32,
         _ => 1 + levels(part - 1, fan_out),
+    }
+}
+
+/// Numbered messages that are kept until their receivers have them.
+#[derive(Debug)]
+pub(crate) struct Kept<T>(VecDeque<(u64, T)>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Kept(VecDeque::new())
+    }
+}
+
+impl<T> Kept<T> {
+    /// Keeps a message. Numbers ascend.
+    pub(crate) fn keep(&mut self, number: u64, message: T) {
+        self.0.push_back((number, message));
+    }
+
+    /// The receivers have all messages up to this number.
+    pub(crate) fn note_received(&mut self, number: u64) {
+        let got = self.0.partition_point(|(of, _)| *of <= number);
+        self.0.drain(..got);
+    }
+
+    /// The messages behind this number.
+    pub(crate) fn after(&self, number: u64) -> impl Iterator<Item = &(u64, T)> {
+        self.0.iter().filter(move |(of, _)| *of > number)
+    }
+
+    /// The number of the first message that receivers may not have.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.0.front().map(|(number, _)| *number)
+    }
+}
+
+/// The agents below a lost one, which will connect with its parent.
+#[derive(Debug)]
+pub(crate) struct Stranded {
+    /// The hosts, with their names.
+    pub(crate) hosts: Vec<(u32, String)>,
+    pub(crate) kept: Kept<Vec<u8>>,
+    /// When the hosts count as lost.
+    pub(crate) until: Instant,
+}
+
+impl Stranded {
+    /// Whether a message has receivers among them.
+    pub(crate) fn are_for(&self, to: &Receivers) -> bool {
+        self.hosts.iter().any(|(node, _)| to.has(*node))
+    }
+
+    /// Takes the hosts of a branch out, if all of them are here.
+    pub(crate) fn take(&mut self, branch: &[u32]) -> Option<Vec<(u32, String)>> {
+        let name = |node: &u32| self.hosts.iter().find(|(of, _)| of == node).cloned();
+        let taken: Vec<(u32, String)> = branch.iter().map(name).collect::<Option<_>>()?;
+        self.hosts.retain(|(node, _)| !branch.contains(node));
+        Some(taken).filter(|taken| !taken.is_empty())
     }
 }
 
@@ -136,6 +198,11 @@ impl Junction {
     pub(crate) fn lose_below(&mut self, child: usize, lost: &[u32]) {
         let hosts = self.children.get_mut(child);
         hosts.into_iter().for_each(|hosts| hosts.retain(|node| !lost.contains(node)));
+    }
+
+    /// Adds a child: an agent whose parent is lost, with its branch.
+    pub(crate) fn adopt(&mut self, hosts: Vec<u32>) {
+        self.children.push(hosts);
     }
 
     /// The time of the next [`Junction::give_up`].

@@ -147,11 +147,7 @@ impl Launcher<'_> {
         notifies: bool,
     ) -> Result<(), String> {
         let own = self.own_reach();
-        let Some(member) = self.members.get_mut(&wanted).filter(|member| member.running) else {
-            return Ok(());
-        };
-        let Some(rank) = &member.rank else { return Ok(()) };
-        reach_abroad((&rank.segment, &mut member.plug), self.launch, (own, need), notifies)
+        self.own.widen(wanted, self.launch, (own, need), notifies)
     }
 
     /// Makes a process of this host reachable for a process of another launcher.
@@ -169,8 +165,7 @@ impl Launcher<'_> {
         if let Err(reason) = self.reach_member_abroad(rank, need, false) {
             return self.answer(rank, &Reply::Refused { rank, reason }, None);
         }
-        let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
-        let (reply, listener) = give_abroad(rank, plug, &self.secret);
+        let (reply, listener) = self.own.give_abroad(rank, &self.secret);
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 

@@ -3,13 +3,11 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use oxmpi_sys::poller::raise_alarm;
 use rustix::process::Signal;
 use tracing::{Level, debug, enabled, trace};
 
-use super::end;
 use super::launcher::Launcher;
-use crate::job::{Action, JobEvent, MpiStage};
+use crate::job::{Action, JobEvent};
 use oxmpi_rt_proto::agent::ToAgent;
 
 impl Launcher<'_> {
@@ -47,28 +45,14 @@ impl Launcher<'_> {
     fn announce(&mut self, dead: u32) {
         self.deaths.push(dead);
         self.announce_far();
-        for member in self.members.values().filter(|member| member.running) {
-            let Some(rank) = &member.rank else { continue };
-            rank.segment.status().note_death();
-            // The failed process may have been about to wake this one.
-            rank.segment
-                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
-        }
+        self.own.note_deaths(1);
     }
 
     /// Releases the state of a finished spawned job, except its segments.
     fn release_job(&mut self, processes: Range<u32>) {
         let (base, size) = (processes.start, processes.len() as u32);
         self.post_homes(&processes, &ToAgent::ReleaseJob { base, size });
-        for number in processes {
-            let has_left = self.glimpse(number).stage == MpiStage::Finalized;
-            let Some(member) = self.members.get_mut(&number) else { continue };
-            (member.plug, member.has_left) = (None, has_left);
-            if let Some(rank) = member.rank.take() {
-                end::kill_and_reap(&rank, &self.guard);
-                member.relic = Some(rank.segment_fd);
-            }
-        }
+        self.own.release(processes, &self.guard);
     }
 
     /// Drops the segments of processes that no request can name any more.
@@ -77,9 +61,10 @@ impl Launcher<'_> {
         let (base, size) = (processes.start, processes.len() as u32);
         self.post_homes(&processes, &ToAgent::Forget { base, size });
         self.links.forget(processes.start);
+        self.own.forget(processes.clone());
         for number in processes {
             if let Some(member) = self.members.get_mut(&number) {
-                (member.relic, member.is_forgotten) = (None, true);
+                member.is_forgotten = true;
                 self.drop_forgotten(number);
             }
         }

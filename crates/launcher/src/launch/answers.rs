@@ -3,19 +3,19 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use oxmpi_shm::segment::RankState;
-use oxmpi_sys::fdpass;
 use rustix::event::epoll;
 use tracing::trace;
 
 use super::launcher::Launcher;
 use super::plugs::Plug;
 use super::start::RankProcess;
+use crate::host_ranks::Control;
 use crate::job::JobEvent;
 use crate::ports::{PortName, PortVisit, Ticket};
 use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::codec;
-use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
+use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_client::universe::{Contact, Spawn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,31 +25,47 @@ pub(crate) const INCARNATION: u32 = 1;
 
 impl Launcher<'_> {
     pub(super) fn control_once(&mut self, rank: u32) -> bool {
-        let Some(socket) = self.rank(rank).map(|rank| &rank.control) else { return false };
-        let mut bytes = [0; MAX_MESSAGE];
-        let (n, came) = match fdpass::receive(socket, &mut bytes) {
-            Ok((0, _)) => {
-                let _ = epoll::delete(&self.events, socket);
-                return false;
+        match self.own.control(rank) {
+            Control::Message(bytes, came) => {
+                match Request::decode(&bytes) {
+                    Ok(request) => self.handle_request(rank, request, came),
+                    Err(error) => {
+                        let text = format!("{}: {error}", self.job.name(rank));
+                        self.handle_event(JobEvent::Say { text });
+                    }
+                }
+                true
             }
-            Ok(got) => got,
-            Err(_) => return false,
-        };
-        match Request::decode(&bytes[..n]) {
-            Ok(request) => self.handle_request(rank, request, came),
-            Err(error) => self
-                .handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) }),
+            Control::Nothing => false,
+            Control::Closed => {
+                let socket = self.rank(rank).map(|rank| &rank.control);
+                socket.into_iter().for_each(|socket| _ = epoll::delete(&self.events, socket));
+                false
+            }
         }
-        true
     }
 
     /// Carries out a request of a process of this launcher or another.
     pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
         trace!(rank, request = %MessageName(&request), "a rank sends a request");
         let Some((request, came)) = self.pass_on(rank, request, came) else { return };
+        let identity = (self.incarnation(rank), &self.secret);
+        if let Some((reply, fd)) = self.own.answer_to(rank, &request, identity) {
+            return self.hand_over(rank, reply, fd.as_ref().map(AsFd::as_fd));
+        }
         match request {
-            Request::Segment { rank: wanted } => self.give_segment(rank, wanted),
-            Request::Listener => self.give_listener(rank),
+            Request::Segment { rank: wanted } => {
+                let reason = self.why_gone(wanted);
+                self.answer(rank, &Reply::Refused { rank: wanted, reason }, None);
+            }
+            Request::Alarm { rank: wanted } => {
+                let reason = "there is no alarm for it".into();
+                self.answer(rank, &Reply::Refused { rank: wanted, reason }, None);
+            }
+            Request::Listener | Request::Postboxes => {
+                let reason = "it is not on this host".into();
+                self.answer(rank, &Reply::Refused { rank, reason }, None);
+            }
             Request::Abroad => self.give_abroad(rank),
             Request::Addresses { rank: wanted } if self.is_far(wanted) => {
                 self.request_addresses(rank, wanted)
@@ -62,6 +78,56 @@ impl Launcher<'_> {
                 };
                 self.send_addresses(rank, wanted, reply);
             }
+            Request::Death { number } => {
+                let reply = match self.deaths.get(number as usize) {
+                    Some(process) => Reply::Death { process: *process },
+                    None => {
+                        let reason = format!("{} processes have died", self.deaths.len());
+                        Reply::Refused { rank, reason }
+                    }
+                };
+                self.answer(rank, &reply, None);
+            }
+            Request::Relay => self.give_relay(rank),
+            Request::Nodes { from } => {
+                let numbers = from..self.job.next();
+                let nodes: Vec<u32> = numbers.map(|number| self.node_for(rank, number)).collect();
+                self.give(rank, &codec::encode(&nodes));
+            }
+            Request::Quiesced { step } => self.step_taken(rank, step),
+            Request::Abort { code, text } => {
+                let seen = self.glimpse(rank);
+                self.take_abort(JobEvent::Abort { rank, code, text, seen });
+            }
+            // Only valid as the first message of a new connection.
+            Request::Enter { .. } | Request::Return { .. } => {
+                let reason = "it has its control socket".into();
+                self.answer(rank, &Reply::Refused { rank, reason }, None);
+            }
+            Request::Say { .. } if self.launch.quiet => {}
+            Request::Say { text } => self.handle_event(JobEvent::Say { text }),
+            Request::Spawn
+            | Request::Parent
+            | Request::Bound { .. }
+            | Request::Bond { .. }
+            | Request::Released { .. } => self.handle_job_request(rank, request, came),
+            Request::OpenPort
+            | Request::ClosePort { .. }
+            | Request::Meet { .. }
+            | Request::Ticket { .. }
+            | Request::GiveBack { .. }
+            | Request::Publish { .. }
+            | Request::Unpublish { .. }
+            | Request::LookUp { .. } => self.handle_port_request(rank, request, came),
+            Request::Reach | Request::Names | Request::Numbers | Request::Secret { .. } => {
+                self.handle_meeting_request(rank, request, came)
+            }
+        }
+    }
+
+    /// Requests about spawned jobs and their communicators.
+    fn handle_job_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+        match request {
             Request::Spawn => {
                 let spawned = decoded(came).and_then(|spawn: Spawn| self.spawn(rank, spawn));
                 self.conclude(rank, spawned.map(|(first, size)| (first, size.to_string())));
@@ -90,6 +156,13 @@ impl Launcher<'_> {
                 self.note_parts(rank, bond);
                 self.handle_event(JobEvent::Released { rank, bond });
             }
+            _ => {}
+        }
+    }
+
+    /// Requests about ports and published names.
+    fn handle_port_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+        match request {
             Request::OpenPort => {
                 let opened = self.reach().map(|place| {
                     let name = PortName { universe: self.universe, place };
@@ -115,26 +188,6 @@ impl Launcher<'_> {
             }
             Request::Ticket { ticket, .. } => self.show_ticket(rank, ticket, false),
             Request::GiveBack { ticket, .. } => self.show_ticket(rank, ticket, true),
-            Request::Reach => {
-                let place = self.reach();
-                self.conclude(rank, place.map(|place| (place, String::new())));
-            }
-            Request::Names => {
-                let names = decoded(came).and_then(|numbers: Vec<u32>| self.names(&numbers));
-                self.give_result(rank, names);
-            }
-            Request::Numbers => {
-                let names = decoded(came);
-                let numbers = names.and_then(|names: Vec<_>| self.numbers(&names));
-                self.give_result(rank, numbers);
-            }
-            Request::Secret { universe } => {
-                let reply = match self.secret_for(universe) {
-                    Ok(secret) => Reply::Secret { secret },
-                    Err(reason) => Reply::Refused { rank, reason },
-                };
-                self.answer(rank, &reply, None);
-            }
             Request::Publish { port, service, everywhere } => {
                 let mut done = self.ports.publish(rank, &service, &port);
                 if done.is_ok() && everywhere {
@@ -164,36 +217,34 @@ impl Launcher<'_> {
                     self.conclude(rank, found);
                 }
             }
-            Request::Death { number } => {
-                let reply = match self.deaths.get(number as usize) {
-                    Some(process) => Reply::Death { process: *process },
-                    None => {
-                        let reason = format!("{} processes have died", self.deaths.len());
-                        Reply::Refused { rank, reason }
-                    }
+            _ => {}
+        }
+    }
+
+    /// Requests about processes of other launchers.
+    fn handle_meeting_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+        match request {
+            Request::Reach => {
+                let place = self.reach();
+                self.conclude(rank, place.map(|place| (place, String::new())));
+            }
+            Request::Names => {
+                let names = decoded(came).and_then(|numbers: Vec<u32>| self.names(&numbers));
+                self.give_result(rank, names);
+            }
+            Request::Numbers => {
+                let names = decoded(came);
+                let numbers = names.and_then(|names: Vec<_>| self.numbers(&names));
+                self.give_result(rank, numbers);
+            }
+            Request::Secret { universe } => {
+                let reply = match self.secret_for(universe) {
+                    Ok(secret) => Reply::Secret { secret },
+                    Err(reason) => Reply::Refused { rank, reason },
                 };
                 self.answer(rank, &reply, None);
             }
-            Request::Alarm { rank: wanted } => self.give_alarm(rank, wanted),
-            Request::Postboxes => self.give_postboxes(rank),
-            Request::Relay => self.give_relay(rank),
-            Request::Nodes { from } => {
-                let numbers = from..self.job.next();
-                let nodes: Vec<u32> = numbers.map(|number| self.node_for(rank, number)).collect();
-                self.give(rank, &codec::encode(&nodes));
-            }
-            Request::Quiesced { step } => self.step_taken(rank, step),
-            Request::Abort { code, text } => {
-                let seen = self.glimpse(rank);
-                self.take_abort(JobEvent::Abort { rank, code, text, seen });
-            }
-            // Only valid as the first message of a new connection.
-            Request::Enter { .. } | Request::Return { .. } => {
-                let reason = "it has its control socket".into();
-                self.answer(rank, &Reply::Refused { rank, reason }, None);
-            }
-            Request::Say { .. } if self.launch.quiet => {}
-            Request::Say { text } => self.handle_event(JobEvent::Say { text }),
+            _ => {}
         }
     }
 
@@ -219,9 +270,7 @@ impl Launcher<'_> {
         if self.answer_other(rank, reply, fd) || self.answer_far(rank, reply, fd) {
             return;
         }
-        if let Some(rank) = self.rank(rank) {
-            let _ = fdpass::send(&rank.control, &reply.encode(), fd);
-        }
+        self.own.answer(rank, &reply.encode(), fd);
     }
 
     pub(super) fn conclude(&mut self, rank: u32, result: Result<(u32, String), String>) {
@@ -232,17 +281,12 @@ impl Launcher<'_> {
         self.answer(rank, &reply, None);
     }
 
-    fn give_segment(&mut self, rank: u32, wanted: u32) {
-        let member = self.members.get(&wanted);
-        let fd = member.and_then(|m| m.rank.as_ref().map(|r| &r.segment_fd).or(m.relic.as_ref()));
-        let fd = fd.map(|fd| fd.try_clone().map_err(|error| error.to_string()));
-        match fd.unwrap_or_else(|| Err(self.why_gone(wanted))) {
-            Ok(fd) => {
-                let reply = Reply::Segment { rank: wanted, contact: self.contact(rank, wanted) };
-                self.answer(rank, &reply, Some(fd.as_fd()));
-            }
-            Err(reason) => self.answer(rank, &Reply::Refused { rank: wanted, reason }, None),
+    /// Sends an answer about this host; to a process of another launcher with its contact.
+    fn hand_over(&mut self, rank: u32, mut reply: Reply, fd: Option<BorrowedFd<'_>>) {
+        if let Reply::Segment { rank: wanted, contact } = &mut reply {
+            *contact = self.contact(rank, *wanted);
         }
+        self.answer(rank, &reply, fd);
     }
 
     /// The contact beside an answer about `wanted` to a process of another launcher.
@@ -265,38 +309,6 @@ impl Launcher<'_> {
         }
     }
 
-    fn give_alarm(&mut self, rank: u32, wanted: u32) {
-        let plug = self.members.get(&wanted).and_then(|member| member.plug.as_ref());
-        let alarm = plug.and_then(|plug| plug.alarm.try_clone().ok());
-        let reply = match alarm {
-            Some(_) => Reply::Alarm { rank: wanted },
-            None => Reply::Refused { rank: wanted, reason: "there is no alarm for it".into() },
-        };
-        self.answer(rank, &reply, alarm.as_ref().map(AsFd::as_fd));
-    }
-
-    fn give_postboxes(&mut self, rank: u32) {
-        let found =
-            self.rank(rank).map(|rank| (rank.segment.boot().local_rank, rank.postboxes.clone()));
-        match found {
-            Some((place, Some(file))) => {
-                self.answer(rank, &file.reply(place), Some(file.fd.as_fd()));
-            }
-            _ => {
-                let reason = "its job has no shared segment with postboxes".into();
-                self.answer(rank, &Reply::Refused { rank, reason }, None);
-            }
-        }
-    }
-
-    fn give_listener(&mut self, rank: u32) {
-        let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
-        let listener = plug.and_then(|plug| plug.listener.take());
-        let reply =
-            Reply::listener(rank, listener.is_some(), (self.incarnation(rank), &self.secret));
-        self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
-    }
-
     fn show_ticket(&mut self, rank: u32, ticket: u32, back: bool) {
         let number = match self.ports.query(rank, ticket, back) {
             Ok(Ticket::Waits) => Ok(0),
@@ -308,16 +320,10 @@ impl Launcher<'_> {
     }
 
     fn whereabouts(&self, wanted: u32, is_other: bool) -> Reply {
-        let refused = |reason| Reply::Refused { rank: wanted, reason };
-        let Some(member) = self.members.get(&wanted) else { return refused(self.why_gone(wanted)) };
-        let Some(rank) = &member.rank else {
-            return if member.has_left {
-                Reply::Left { rank: wanted }
-            } else {
-                refused(self.why_gone(wanted))
-            };
-        };
-        plug_whereabouts(wanted, (rank, is_other), member.plug.as_ref(), member.running)
+        self.own.whereabouts(wanted, is_other).unwrap_or_else(|| {
+            let reason = self.why_gone(wanted);
+            Reply::Refused { rank: wanted, reason }
+        })
     }
 
     pub(super) fn send_addresses(&mut self, rank: u32, wanted: u32, mut reply: Reply) {

@@ -79,13 +79,14 @@ impl Launcher<'_> {
                 // Its agent knows the present state.
                 return None;
             }
-            if member.rank.as_ref().is_none_or(|rank| !rank.is_child) {
+            let rank = self.rank(*number);
+            if rank.is_none_or(|rank| !rank.is_child) {
                 return Some(format!(
                     "{name} was not started by this mpirun, and would not be in the image"
                 ));
             }
             // A resting process may send messages again in a session.
-            if member.rank.as_ref().is_some_and(|rank| rank.segment.status().has_left()) {
+            if rank.is_some_and(|rank| rank.segment.status().has_left()) {
                 return Some(format!("{name} has called MPI_Finalize"));
             }
             match self.phase_of(*number) {

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::files::Files;
 use super::launcher::{JobMember, Launcher};
-use super::output::{Came, Sink, is_ready, read_some};
+use super::output::{Came, Sink, is_ready};
 use crate::job::JobEvent;
 use crate::report;
 
@@ -24,10 +24,7 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 impl Launcher<'_> {
     /// Reads a rank's output. `kind` is 0 for standard output, 1 for standard error.
     pub(super) fn output(&mut self, rank: u32, kind: usize) {
-        let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else {
-            return;
-        };
-        match read_some(fd, &mut self.buffer[..]) {
+        match self.own.read(rank, kind, &mut self.buffer[..]) {
             Came::Bytes(n) => {
                 let buffer = std::mem::take(&mut self.buffer);
                 self.take_output(rank, kind, &buffer[..n]);
@@ -83,7 +80,7 @@ impl Launcher<'_> {
 
     pub(super) fn close(&mut self, rank: u32, kind: usize) {
         let Some(member) = self.members.get_mut(&rank) else { return };
-        if member.outputs[kind].take().is_some() || std::mem::take(&mut member.far_open[kind]) {
+        if self.own.close(rank, kind) || std::mem::take(&mut member.far_open[kind]) {
             self.open_count -= 1;
         }
         self.drop_forgotten(rank);
@@ -91,11 +88,9 @@ impl Launcher<'_> {
 
     /// Drops a member that no request can name, and that has no open outputs.
     pub(super) fn drop_forgotten(&mut self, rank: u32) {
-        let is_done = |member: &JobMember| {
-            member.is_forgotten
-                && member.outputs.iter().all(Option::is_none)
-                && member.far_open == [false; 2]
-        };
+        let is_open = [0, 1].into_iter().any(|kind| self.own.is_open(rank, kind));
+        let is_done =
+            |member: &JobMember| member.is_forgotten && !is_open && member.far_open == [false; 2];
         if self.members.get(&rank).is_some_and(is_done) {
             self.members.remove(&rank);
             self.files.iter_mut().for_each(|files| files.close(rank));
@@ -137,9 +132,9 @@ impl Launcher<'_> {
                 break;
             }
         }
-        for member in self.members.values_mut() {
+        for (rank, member) in &mut self.members {
             for kind in [0, 1] {
-                if member.outputs[kind].is_some() || member.far_open[kind] {
+                if self.own.is_open(*rank, kind) || member.far_open[kind] {
                     member.lines[kind].end(self.sinks[self.launch.output.sink(kind)].queue());
                 }
             }

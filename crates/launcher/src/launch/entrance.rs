@@ -21,6 +21,7 @@ use super::launcher::{CONTROL, Launcher};
 use super::plugs::{self, Plug};
 use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
+use crate::host_ranks::LocalRank;
 use crate::inquiry::ENTRANCE_PREFIX;
 use crate::job::JobEvent;
 use oxmpi_daemon::diagnostics::MessageName;
@@ -313,10 +314,7 @@ impl Launcher<'_> {
         let Some(Entrant { socket, .. }) = entrant else { return false };
         // Messages on the old socket come before those on the new one.
         while self.control_once(number) {}
-        let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut())
-        else {
-            return false;
-        };
+        let Some(LocalRank { rank, .. }) = self.own.get_mut(number) else { return false };
         let _ = epoll::delete(&self.events, &rank.control);
         let _ = epoll::delete(&self.events, &socket);
         (rank.control, rank.peer) = (socket, None);
@@ -398,7 +396,7 @@ impl Launcher<'_> {
             return Vec::new();
         };
         let seat = |(number, member): (&u32, &super::launcher::JobMember)| {
-            let owner = member.rank.as_ref().map_or(Owner::Left, owner_of);
+            let owner = self.rank(*number).map_or(Owner::Left, owner_of);
             RankSeat { number: *number, owner, runs: member.running }
         };
         self.members.range(first..first + size).map(seat).collect()
@@ -472,12 +470,10 @@ impl Launcher<'_> {
             self.relays = super::relays::Relays::default();
         }
         for (number, (fd, segment)) in numbers.iter().zip(made) {
-            let Some(member) = self.members.get_mut(number) else { continue };
-            member.plug = plugs.next();
-            if let Some(rank) = &mut member.rank {
-                rank.postboxes = postboxes.get(&segment.boot().node).cloned();
-                (rank.segment, rank.segment_fd) = (segment, fd);
-            }
+            let Some(LocalRank { rank, plug, .. }) = self.own.get_mut(*number) else { continue };
+            *plug = plugs.next();
+            rank.postboxes = postboxes.get(&segment.boot().node).cloned();
+            (rank.segment, rank.segment_fd) = (segment, fd);
         }
         self.start_relays()
     }

@@ -1,5 +1,6 @@
 //! Processes on other hosts, behind their agents.
 
+mod adoption;
 mod checks;
 mod loss;
 
@@ -96,14 +97,9 @@ impl Launcher<'_> {
     ) {
         let times = self.launch.output.times;
         let member = JobMember {
-            rank: None,
-            relic: None,
-            has_left: false,
             is_forgotten: false,
             running: true,
-            outputs: [None, None],
             lines: [0, 1].map(|_| Lines::new(tag, times)),
-            plug: None,
             node,
             host: Some(at),
             far_open: [true; 2],
@@ -129,8 +125,12 @@ impl Launcher<'_> {
     /// Sends a message to the agent of a process.
     pub(super) fn post_home(&mut self, rank: u32, message: &ToAgent) {
         let Some(JobMember { node, host: Some(at), .. }) = self.members.get(&rank) else { return };
-        if let Some(Some(far)) = self.far.get_mut(*at) {
-            far.post_to(*node, message);
+        match self.far.get_mut(*at) {
+            Some(Some(far)) => far.post_to(*node, message),
+            _ => {
+                let to = Receivers::Nodes(vec![*node]);
+                self.keep_for_stranded(message, &to);
+            }
         }
     }
 
@@ -142,6 +142,7 @@ impl Launcher<'_> {
 
     pub(super) fn post_all(&mut self, message: &ToAgent) {
         self.far.iter_mut().flatten().for_each(|far| far.post(message));
+        self.keep_for_stranded(message, &Receivers::All);
     }
 
     /// Handles messages of an agent, and room in its stream.
@@ -173,7 +174,11 @@ impl Launcher<'_> {
         loop {
             let Some(Some(far)) = self.far.get_mut(at) else { return };
             match far.next() {
-                Ok(Some((node, message))) => self.handle_agent_message((at, node), message),
+                Ok(Some((route, message))) => {
+                    if self.is_new(at, &route) {
+                        self.handle_agent_message((at, route.node), message);
+                    }
+                }
                 Ok(None) => return,
                 Err(error) => return self.lose_senseless(at, &error),
             }
@@ -183,7 +188,11 @@ impl Launcher<'_> {
     /// Handles a message of the agent of a host, in the branch with the index `at`.
     fn handle_agent_message(&mut self, (at, node): (usize, u32), message: FromAgent) {
         match message {
-            FromAgent::Alive => {}
+            FromAgent::Alive { number } => {
+                if let Some(Some(far)) = self.far.get_mut(at) {
+                    far.child.kept.note_received(number);
+                }
+            }
             FromAgent::Text { text } => self.print(&text),
             FromAgent::Report { round: Round::Seen { .. }, report } => {
                 self.note_states(at, *report);
@@ -331,10 +340,7 @@ impl Launcher<'_> {
                 far.address_requests.push((asker, wanted));
                 far.post_to(node, &ToAgent::Where { asker, rank: wanted });
             }
-            None => {
-                let reason = "the agent of its host is lost".to_string();
-                self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
-            }
+            None => self.request_addresses_of_stranded(asker, wanted),
         }
     }
 
@@ -344,6 +350,16 @@ impl Launcher<'_> {
             if let Some(JobMember { node, host: Some(at), .. }) = self.members.get(&rank) {
                 by_branch[*at].push((rank, *node));
             }
+        }
+        let stranded: Vec<u32> = self
+            .stranded
+            .iter()
+            .flat_map(|(at, _)| by_branch[*at].clone())
+            .map(|(rank, _)| rank)
+            .collect();
+        if !stranded.is_empty() {
+            let signal = ToAgent::Signal { number: signal.as_raw(), ranks: stranded };
+            self.keep_for_stranded(&signal, &Receivers::All);
         }
         for (far, ranks) in self.far.iter_mut().zip(by_branch) {
             let Some(far) = far.as_mut().filter(|_| !ranks.is_empty()) else { continue };
@@ -400,7 +416,8 @@ impl Launcher<'_> {
     }
 
     pub(super) fn far_time(&self) -> Option<Instant> {
-        self.far.iter().flatten().map(RemoteAgent::next_limit).min()
+        let limits = self.far.iter().flatten().map(RemoteAgent::next_limit);
+        limits.chain(self.stranded.iter().map(|(_, stranded)| stranded.until)).min()
     }
 
     /// Acknowledges output to agents, polls for room in streams, and finds silent agents.
@@ -441,6 +458,8 @@ impl Launcher<'_> {
             }
         }
         self.give_up(&unanswered);
+        self.adopt_arrived();
+        self.lose_late_stranded(now);
         for at in silent {
             self.far_ready_if_there(at);
         }

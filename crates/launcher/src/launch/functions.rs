@@ -81,9 +81,7 @@ impl Launcher<'_> {
     fn post_call(&mut self, call: CheckpointCall) -> u32 {
         let number = call.next_after(self.last_call);
         self.last_call = number;
-        for member in self.members.values().filter(|member| member.running) {
-            member.rank.iter().for_each(|rank| rank.segment.status().want_call(number));
-        }
+        self.own.want_call(number);
         self.post_all(&ToAgent::CallFunctions { number });
         number
     }
@@ -125,10 +123,7 @@ impl Launcher<'_> {
         else {
             return;
         };
-        let ranks = self.members.iter().filter(|(_, member)| member.running);
-        let here = ranks
-            .filter_map(|(number, member)| Some((*number, member.rank.as_ref()?.segment.status())));
-        match returned(calling.number, here) {
+        match self.own.returned(calling.number) {
             Ok(all) => self.note_returns(calling.number, &all),
             Err(reason) => self.give_up_call(reason),
         }

@@ -27,6 +27,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use super::launcher::{ENDED, Launcher};
 use super::other_library::{STANDARD, is_standard};
 use super::start::RankProcess;
+use crate::host_ranks::LocalRank;
 use crate::job::Exit;
 use oxmpi_daemon::orphans::children;
 use oxmpi_rt_client::client::{BOOT_VARIABLE, CONTROL_NUMBER, WAY_IN_VARIABLE, WayIn};
@@ -86,10 +87,7 @@ impl Launcher<'_> {
         // The heir has ended meanwhile, and was reaped.
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
         let heir = Process { pid: pid.as_raw_pid(), pidfd };
-        let Some(rank) = self.members.get_mut(&number).and_then(|member| member.rank.as_mut())
-        else {
-            return Ok(false);
-        };
+        let Some(LocalRank { rank, .. }) = self.own.get_mut(number) else { return Ok(false) };
         let before = std::mem::replace(&mut rank.process, heir);
         let _ = self.guard.forget(before.pid);
         let leads_a_group = |stat: ProcessStat| stat.group == pid.as_raw_pid().cast_unsigned();
@@ -103,9 +101,8 @@ impl Launcher<'_> {
     }
 
     fn heir_of(&self, number: u32, exit: Exit) -> Heir {
-        let Some(member) = self.members.get(&number) else { return Heir::Nobody };
-        let Some(rank) = member.rank.as_ref().filter(|rank| rank.is_child && exit == Exit::Code(0))
-        else {
+        let rank = self.rank(number).filter(|rank| rank.is_child && exit == Exit::Code(0));
+        let Some(rank) = rank else {
             return Heir::Nobody;
         };
         // Rule 1.
@@ -136,8 +133,7 @@ impl Launcher<'_> {
     }
 
     pub(super) fn own_children(&self) -> HashSet<i32> {
-        let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
-        let ranks = ranks.filter(|rank| rank.is_child).map(|rank| rank.process.pid);
+        let ranks = self.own.processes().filter(|rank| rank.is_child).map(|rank| rank.process.pid);
         let others = self.relays.pids().chain([self.guard.pid()]);
         let carriers = self.far.iter().flatten().filter_map(|far| far.child.carrier());
         ranks.chain(others).chain(carriers).collect()
@@ -145,8 +141,7 @@ impl Launcher<'_> {
 
     /// The children that are not reaped as orphans: started ones, and heirs (rule 5).
     pub(super) fn awaited_children(&self) -> HashSet<i32> {
-        let ranks = self.members.values().filter_map(|member| member.rank.as_ref());
-        let owners = ranks.filter_map(|rank| Some(rank.owner()?.cast_signed()));
+        let owners = self.own.processes().filter_map(|rank| Some(rank.owner()?.cast_signed()));
         self.own_children().into_iter().chain(owners).collect()
     }
 

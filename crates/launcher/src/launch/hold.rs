@@ -27,16 +27,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use oxmpi_sys::fdpass;
-use rustix::event::PollFlags;
 use rustix::process::Signal;
 use tracing::{debug, info};
 
 use super::end::signal_group;
 use super::launcher::Launcher;
-use super::output::is_ready;
-use super::plugs::Plug;
-use super::start::RankProcess;
 use super::still::{self, Input, STOPPING, send, unread};
 use crate::hosts::pieces::FileReceiver;
 use oxmpi_daemon::diagnostics::MessageName;
@@ -172,9 +167,7 @@ impl Launcher<'_> {
             self.hold = Some(HoldState { holder, round, ..HoldState::default() });
             debug!(round, "stopping all ranks");
             self.post_all(&ToAgent::Hold { round });
-            let roots: Vec<u32> =
-                self.ranks().map(|(_, rank)| rank.process.pid.cast_unsigned()).collect();
-            match (still::stop(&roots, tool), &mut self.hold) {
+            match (still::stop(&self.own.pids(), tool), &mut self.hold) {
                 (Ok(stopped), Some(hold)) => hold.stopped = stopped,
                 (Ok(_), None) => {}
                 (Err(reason), _) => return Ok(Err(reason)),
@@ -300,41 +293,25 @@ impl Launcher<'_> {
         self.hold.iter_mut().for_each(|hold| hold.is_unread = true);
     }
 
-    fn ranks(&self) -> impl Iterator<Item = (u32, &RankProcess)> {
-        self.members.iter().filter_map(|(number, member)| Some((*number, member.rank.as_ref()?)))
-    }
-
     /// Reads the pipes until they are empty; their writers are stopped.
     fn read_outputs(&mut self) {
-        let all: Vec<u32> = self.members.keys().copied().collect();
+        let all = self.own.numbers();
         for (rank, kind) in all.into_iter().flat_map(|rank| [(rank, 0), (rank, 1)]) {
-            while self
-                .members
-                .get(&rank)
-                .and_then(|member| member.outputs[kind].as_ref())
-                .is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
-            {
+            while self.own.has_output(rank, kind) {
                 self.output(rank, kind);
             }
         }
     }
 
     fn has_unread_answers(&self) -> bool {
-        // A socket with an error has no reply to read.
-        self.hold.as_ref().is_some_and(|hold| hold.is_unread)
-            || self.ranks().any(|(_, rank)| fdpass::has_unread(&rank.control).unwrap_or(false))
+        self.hold.as_ref().is_some_and(|hold| hold.is_unread) || self.own.has_unread_answers()
     }
 
     fn describe_held(&mut self) -> Result<Held, String> {
         let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
         let mut held = Held {
             ranks: Vec::new(),
-            listeners: self
-                .members
-                .values()
-                .filter_map(|member| member.plug.as_ref())
-                .flat_map(Plug::sockets)
-                .collect(),
+            listeners: self.own.listeners(),
             universe: self.universe,
             entrance: entrance.names(),
             generation: entrance.generation(0),
@@ -347,11 +324,12 @@ impl Launcher<'_> {
             programs: self.launch.apps.iter().map(super::App::held).collect(),
         };
         let name = held.entrance.0.clone();
-        let describe = |(number, _): (u32, &RankProcess)| {
+        let describe = |number: u32| {
             let rank = self.describe_rank(number, &name);
             rank.map_err(|why| format!("{}: {why}", self.job.name(number)))
         };
-        let mut ranks = self.ranks().map(describe).collect::<Result<Vec<_>, _>>()?;
+        let mut ranks =
+            self.own.numbers().into_iter().map(describe).collect::<Result<Vec<_>, _>>()?;
         if let Some(hold) = &mut self.hold {
             held.listeners.append(&mut hold.listeners);
             ranks.append(&mut hold.far);
@@ -386,9 +364,8 @@ impl Launcher<'_> {
     }
 
     fn describe_rank(&self, number: u32, entrance: &str) -> Result<HeldRank, String> {
-        let member = self.members.get(&number).ok_or("it is gone")?;
-        let rank = member.rank.as_ref().ok_or("it is gone")?;
-        let alarm = member.plug.as_ref().map(|plug| &plug.alarm);
+        let one = self.own.get(number).ok_or("it is gone")?;
+        let alarm = one.plug.as_ref().map(|plug| &plug.alarm);
         let input = match self.feed.left(number) {
             Some((pipe, rest)) => Input::Fed(pipe, rest),
             // The launcher's own input, which differs after a restart.
@@ -396,7 +373,7 @@ impl Launcher<'_> {
             None => Input::Other,
         };
         let stopped = self.hold.as_ref().map(|hold| &*hold.stopped).unwrap_or_default();
-        still::describe(number, (rank, alarm), &member.outputs, &input, (entrance, stopped))
+        still::describe(number, (&one.rank, alarm), &one.outputs, &input, (entrance, stopped))
     }
 
     pub(super) fn is_holder(&self, id: u32) -> bool {
@@ -426,9 +403,7 @@ impl Launcher<'_> {
             }
             Some(ToolRequest::ImageFar { place }) => {
                 let Some(hold) = &mut self.hold else { return };
-                // A word that only the set can interpret, and its directory.
-                hold.directory =
-                    place.split_once(' ').map_or(place.as_str(), |(_, directory)| directory).into();
+                hold.directory.clone_from(&place.directory);
                 let round = hold.round;
                 return self.post_all(&ToAgent::Image { round, place: place.clone() });
             }

@@ -1,8 +1,10 @@
 //! The launcher's loop: it sleeps in poll(2) until a rank writes, sends a request or ends, a signal
 //! comes, or a time limit is over.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use oxmpi_abi::FuncId;
@@ -21,7 +23,7 @@ use super::heirs::Heirs;
 use super::hold::HoldState;
 use super::input::Feed;
 use super::links::Links;
-use super::output::{Lines, Sink, is_ready};
+use super::output::{Lines, Sink};
 use super::plugs::Plug;
 use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
@@ -29,14 +31,16 @@ use super::start::{Outputs, RankProcess, StartedRanks, app_of};
 use super::times::FirstContacts;
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, end, start};
-use crate::hosts::agent::stage;
+use crate::host_ranks::{HostRanks, LocalRank};
 use crate::hosts::head::RemoteAgent;
 use crate::hosts::lifelines::Lifelines;
+use crate::hosts::tree::Stranded;
 use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
 use crate::ports::Ports;
 use oxmpi_daemon::diagnostics::HeldLines;
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_rt_client::universe::Parent;
+use oxmpi_rt_proto::agent::Seen;
 
 /// The upper half of an event's 64 bits.
 const OUTPUT: [u64; 2] = [0, 1];
@@ -53,18 +57,10 @@ pub(super) const REMOTE_INPUT: u64 = 9;
 pub(super) const LIFELINES: u64 = 12;
 
 pub(super) struct JobMember {
-    /// `None` when the spawned job is over, or the process is on another host.
-    pub(super) rank: Option<RankProcess>,
-    /// The segment of a process that is gone, for later requests.
-    pub(super) relic: Option<OwnedFd>,
-    /// Whether a process that is gone had called MPI_Finalize.
-    pub(super) has_left: bool,
     /// No request can name the process any more: it is kept while its outputs are open.
     pub(super) is_forgotten: bool,
     pub(super) running: bool,
-    pub(super) outputs: Outputs,
     pub(super) lines: [Lines; 2],
-    pub(super) plug: Option<Plug>,
     pub(super) node: u32,
     /// The index of the process's agent; `None`: this launcher's own process.
     pub(super) host: Option<usize>,
@@ -83,11 +79,21 @@ pub(super) struct Launcher<'a> {
     pub(super) job: Jobs,
     pub(super) signals: &'a Signals,
     pub(super) members: BTreeMap<u32, JobMember>,
+    /// The processes of this host.
+    pub(super) own: HostRanks,
     pub(super) guard: Guard,
     /// The agents on other hosts; `None`: the stream has ended.
     pub(super) far: Vec<Option<RemoteAgent>>,
     pub(super) far_inputs: Vec<FarInput>,
     pub(super) lifelines: Lifelines,
+    /// The agents below lost children, each with the child's index, and requests for addresses of
+    /// their processes.
+    pub(super) stranded: Vec<(usize, Stranded)>,
+    /// Numbers the messages to agents, in a job that survives failures.
+    pub(super) numbers: Option<Rc<Cell<u64>>>,
+    pub(super) stranded_requests: Vec<(u32, u32)>,
+    /// The number of the last message of each host, in a job that survives failures.
+    pub(super) received: HashMap<u32, u64>,
     /// Agents with messages that are not handled yet.
     pub(super) late: Vec<usize>,
     /// Events that are handled when all agents have answered a state query.
@@ -171,10 +177,15 @@ impl<'a> Launcher<'a> {
                 .spread_over(hosts_of(launch, &host)),
             signals,
             members: BTreeMap::new(),
+            own: HostRanks::default(),
             guard,
-            far: far.into_iter().map(Some).collect(),
             far_inputs: Vec::new(),
             lifelines,
+            stranded: Vec::new(),
+            numbers: far.first().and_then(|far| far.child.numbers.clone()),
+            far: far.into_iter().map(Some).collect(),
+            stranded_requests: Vec::new(),
+            received: HashMap::new(),
             late: Vec::new(),
             deferred: Vec::new(),
             deferred_until: None,
@@ -265,32 +276,14 @@ impl<'a> Launcher<'a> {
         tag: Option<&str>,
         app: usize,
     ) -> rustix::io::Result<()> {
-        let name = u64::from(number);
-        let listened = self
-            .listen(&self.events, rank.control.as_fd(), CONTROL, name)
-            .and_then(|()| self.listen(&self.events, rank.process.pidfd.as_fd(), ENDED, name))
-            .and_then(|()| {
-                let mut pipes = OUTPUT.into_iter().zip(outputs.iter());
-                pipes.try_for_each(|(kind, pipe)| match pipe {
-                    Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, name),
-                    None => Ok(()),
-                })
-            });
         self.open_count += outputs.iter().flatten().count();
         let times = self.launch.output.times;
-        let lines = [0, 1].map(|_| Lines::new(tag, times));
-        let node = rank.segment.boot().node.unwrap_or(0);
-        let rank = Some(rank);
+        let one = self.own.add(number, rank, outputs, plug);
         let member = JobMember {
-            rank,
-            relic: None,
-            has_left: false,
             is_forgotten: false,
             running: true,
-            outputs,
-            lines,
-            plug,
-            node,
+            lines: [0, 1].map(|_| Lines::new(tag, times)),
+            node: one.rank.segment.boot().node.unwrap_or(0),
             host: None,
             seen: Glimpse::default(),
             rests: false,
@@ -298,7 +291,14 @@ impl<'a> Launcher<'a> {
             app,
         };
         self.members.insert(number, member);
-        listened
+        let (name, Some(one)) = (u64::from(number), self.own.get(number)) else { return Ok(()) };
+        self.listen(&self.events, one.rank.control.as_fd(), CONTROL, name)?;
+        self.listen(&self.events, one.rank.process.pidfd.as_fd(), ENDED, name)?;
+        let mut pipes = OUTPUT.into_iter().zip(one.outputs.iter());
+        pipes.try_for_each(|(kind, pipe)| match pipe {
+            Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, name),
+            None => Ok(()),
+        })
     }
 
     /// Runs until all jobs have ended, and leaves no process behind.
@@ -312,11 +312,11 @@ impl<'a> Launcher<'a> {
 
     pub(super) fn kill_all(mut self) {
         self.relays.end(&self.guard);
-        end::reap(self.members.values().filter_map(|member| member.rank.as_ref()), self.guard);
+        end::reap(self.own.processes(), self.guard);
     }
 
     pub(super) fn rank(&self, number: u32) -> Option<&RankProcess> {
-        self.members.get(&number)?.rank.as_ref()
+        self.own.get(number).map(|one| &one.rank)
     }
 
     /// Prints the diagnostics so far, and a text.
@@ -335,8 +335,8 @@ impl<'a> Launcher<'a> {
                 let path = self.launch.apps[member.app].path.display();
                 let on = self.launch.spread.as_ref().and_then(|spread| spread.host(*number));
                 let on = on.map(|host| format!(", host {}", host.name)).unwrap_or_default();
-                let pid =
-                    member.rank.as_ref().map_or(member.seen.pid, |r| r.process.pid.cast_unsigned());
+                let own = self.rank(*number).map(|rank| rank.process.pid.cast_unsigned());
+                let pid = own.unwrap_or(member.seen.pid);
                 text += &format!("mpirun: rank {number}: pid {pid}{on}, {path}\n");
             }
             if let (true, Ok(at)) = (self.launch.report_bindings, here.binary_search(number)) {
@@ -421,6 +421,8 @@ impl<'a> Launcher<'a> {
         }
         self.take_events(true)?;
         self.sinks.iter_mut().for_each(Sink::write);
+        // The written output makes room for more.
+        self.service_agents();
         self.reap_orphans(Instant::now());
         self.check_heirs(Instant::now())
     }
@@ -468,11 +470,7 @@ impl<'a> Launcher<'a> {
         while self.control_once(rank) {}
         for kind in [0, 1] {
             while !self.sinks[self.launch.output.sink(kind)].is_full()
-                && self
-                    .members
-                    .get(&rank)
-                    .and_then(|member| member.outputs[kind].as_ref())
-                    .is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+                && self.own.has_output(rank, kind)
             {
                 self.output(rank, kind);
             }
@@ -496,13 +494,8 @@ impl<'a> Launcher<'a> {
         }
         if let Some(member) = self.members.get_mut(&rank) {
             member.running = false;
-            if let Some(plug) = &mut member.plug {
-                // If the rank has never requested its listener, peers must not connect to it any
-                // more.
-                plug.listener = None;
-                plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
-            }
         }
+        self.own.note_end(rank);
         self.forget_services(rank);
         self.report_end_to_relay(rank);
         self.ports.ended(rank);
@@ -618,14 +611,11 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
-        let Some(member @ RankProcess { segment, process, .. }) = self.rank(rank) else {
-            return self.members.get(&rank).map(|member| member.seen.clone()).unwrap_or_default();
-        };
-        let status = segment.status();
-        Glimpse {
-            pid: member.owner().unwrap_or(process.pid.cast_unsigned()),
-            stage: stage(status.state()),
-            last_call: call_name(status.last_call()),
+        match self.own.get(rank).map(LocalRank::seen) {
+            Some(Seen { pid, stage, last_call, .. }) => {
+                Glimpse { pid, stage, last_call: call_name(last_call) }
+            }
+            None => self.members.get(&rank).map(|member| member.seen.clone()).unwrap_or_default(),
         }
     }
 }

@@ -27,13 +27,9 @@ impl Launch {
         }
     }
 
-    /// The most agents that one process starts. Where ranks survive the loss of a host, agents must
-    /// not be lost with the host between them and the head: then the head starts all.
+    /// The most agents that one process starts.
     pub(crate) fn fan_out(&self) -> usize {
-        match self.params.mpi_ft_enable() {
-            true => usize::MAX,
-            false => self.params.mpi_agent_fan_out() as usize,
-        }
+        self.params.mpi_agent_fan_out() as usize
     }
 
     /// The number of agents that this process starts.

@@ -5,11 +5,9 @@
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::RankState;
-use oxmpi_sys::poller::raise_alarm;
 use tracing::debug;
 
 use super::launcher::{JobMember, Launcher};
-use super::plugs::plugs;
 use crate::job::MpiStage;
 use crate::quiesce::{Next, Quiescence};
 use oxmpi_rt_proto::agent::ToAgent;
@@ -192,12 +190,7 @@ impl Launcher<'_> {
     fn request_step(&mut self, step: u32, closes: bool) {
         debug!(step, closes, "requesting a step of a quiescence");
         self.post_all(&ToAgent::Step { number: step, closes });
-        for member in self.members.values().filter(|member| member.running) {
-            let Some(rank) = &member.rank else { continue };
-            rank.segment.status().ask_quiesce_step(step);
-            rank.segment
-                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
-        }
+        self.own.ask_step(step);
     }
 
     pub(super) fn step_taken(&mut self, rank: u32, step: u32) {
@@ -216,7 +209,8 @@ impl Launcher<'_> {
             None => {}
             Some(Next::Close(step)) => {
                 self.standing.times.iter_mut().for_each(|times| times.quiet = Some(Instant::now()));
-                if let Err(why) = self.make_listeners() {
+                let is_one_host = self.launch.spread.is_none();
+                if let Err(why) = self.own.renew_listeners(self.launch, is_one_host) {
                     // Ranks get the error when they request their listener.
                     self.print(&format!("mpirun: {why}\n"));
                     self.refuse_asker(why.to_string());
@@ -247,18 +241,6 @@ impl Launcher<'_> {
                 }
             }
         }
-    }
-
-    /// Gives all running processes new listeners at new addresses.
-    fn make_listeners(&mut self) -> Result<(), super::LaunchError> {
-        let running = self.members.values_mut().filter(|member| member.running);
-        let own: Vec<_> = running.filter_map(|member| member.plug.as_mut()).collect();
-        if own.is_empty() {
-            return Ok(());
-        }
-        let is_one_host = self.launch.spread.is_none();
-        let made = plugs(self.launch, own.len(), is_one_host, is_one_host)?;
-        own.into_iter().zip(made).try_for_each(|(plug, new)| plug.renew(new, self.launch))
     }
 
     /// Checks missing processes, and reports them if the wait is long.

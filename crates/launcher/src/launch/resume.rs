@@ -99,9 +99,7 @@ impl Launcher<'_> {
         }
         self.post_all(&ToAgent::GoOn);
         for rank in restored {
-            if let Some(plug) =
-                self.members.get(&rank.number).and_then(|member| member.plug.as_ref())
-            {
+            if let Some(plug) = self.own.get(rank.number).and_then(|one| one.plug.as_ref()) {
                 let_run(rank, plug);
             }
         }

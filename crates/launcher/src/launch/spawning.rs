@@ -11,7 +11,7 @@ use super::launcher::Launcher;
 use super::links::MAX_NUMBER;
 use super::recruiting::Home;
 use super::start::Recruits;
-use super::{App, MAX_RANKS, ProgramSearch, end};
+use super::{App, MAX_RANKS, ProgramSearch};
 use crate::hosts::named::{self, Hosts};
 use crate::job::{Exit, JobEvent};
 use oxmpi_rt_client::universe::{Spawn, SpawnCommand};
@@ -82,7 +82,8 @@ impl Launcher<'_> {
         }
         self.handle_event(JobEvent::Spawned { ranks: size as u32, parents, bond });
         for rank in unwatched {
-            self.rank(rank).iter().for_each(|rank| end::signal_group(rank, Signal::KILL));
+            self.own.signal(Signal::KILL, [rank]);
+            self.own.note_end(rank);
             self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
             let seen = self.glimpse(rank);
             self.handle_event(JobEvent::Exited {

@@ -160,9 +160,8 @@ impl Launcher<'_> {
     /// Whether a process of this host has waited for `limit`.
     fn has_wait_of(&self, limit: Duration) -> bool {
         let now_ns = clock::now_ns();
-        self.members
-            .values()
-            .filter_map(|member| member.rank.as_ref())
+        self.own
+            .processes()
             .any(|rank| waits_of(rank).any(|waiting| waiting.is_long(limit, now_ns)))
     }
 
@@ -191,10 +190,10 @@ impl Launcher<'_> {
         let held = self
             .members
             .iter()
-            .filter(|(_, member)| member.rank.is_some() || member.host.is_some());
+            .filter(|(number, member)| self.rank(**number).is_some() || member.host.is_some());
         held.map(|(&number, member)| {
             let seen = self.glimpse(number);
-            let Some(rank) = &member.rank else {
+            let Some(rank) = self.rank(number) else {
                 let doing = if member.running { Doing::Unknown } else { Doing::Ended };
                 return Sight { number, seen, doing, threads: 0, waits: Vec::new() };
             };

@@ -46,7 +46,8 @@ pub enum FromAgent {
     /// Processes of a branch have ended or closed outputs, in this order.
     Events(Vec<ProcessEvent>),
     /// The agents of these hosts are lost: the first has not answered or has ended, and the others
-    /// were reached through it.
+    /// were reached through it. In a job that survives failures its parent takes them over, and
+    /// they are lost only if they do not come.
     HostsLost { nodes: Vec<u32>, text: String },
     /// The answer to [`super::ToAgent::Where`].
     Answer {
@@ -94,11 +95,14 @@ pub enum FromAgent {
         round: u32,
         /// Empty: success.
         error: String,
-        /// For the tool that requested the images.
+        /// As in [`crate::tool::FarImages`].
         facts: Vec<u8>,
     },
     /// A sign of life, when nothing else was sent for a while.
-    Alive,
+    Alive {
+        /// The whole branch has all messages up to this number of the head.
+        number: u64,
+    },
 }
 
 /// A change of one process.
@@ -123,20 +127,35 @@ pub struct Seen {
 }
 
 impl FromAgent {
-    /// Encodes the message of a host as a frame.
-    pub fn encode(&self, node: u32) -> Vec<u8> {
+    /// Whether the message must reach the head even if an agent between is lost. Answers need not:
+    /// their round fails or is begun again.
+    pub fn is_kept(&self) -> bool {
+        matches!(
+            self,
+            FromAgent::Relay { .. }
+                | FromAgent::RelayEnded { .. }
+                | FromAgent::Text { .. }
+                | FromAgent::Request { .. }
+                | FromAgent::Output { .. }
+                | FromAgent::Answer { .. }
+                | FromAgent::InputTaken { .. }
+        )
+    }
+
+    /// Encodes the message of a host as a frame. `number` is 0 if the message is not kept.
+    pub fn encode(&self, node: u32, number: u64) -> Vec<u8> {
         let is_for_parent = matches!(
             self,
             FromAgent::Report { .. }
                 | FromAgent::Events(_)
                 | FromAgent::HostsLost { .. }
-                | FromAgent::Alive
+                | FromAgent::Alive { .. }
         );
         let output = match self {
             FromAgent::Output { bytes, .. } => bytes.len() as u32,
             _ => 0,
         };
-        frame(&UpRoute { node, is_for_parent, output }, self)
+        frame(&UpRoute { node, is_for_parent, output, number }, self)
     }
 
     /// The route of a frame, and the bytes of its message.

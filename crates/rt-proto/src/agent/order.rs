@@ -62,6 +62,18 @@ pub struct LifelineOffer {
     pub secret: [u8; 32],
 }
 
+/// The connections that an agent can make with agents above it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferedLifelines {
+    /// That with its parent.
+    pub parent: LifelineOffer,
+    /// Whether the stream does not tell that the parent's host is gone.
+    pub is_needed: bool,
+    /// That with its grandparent, which takes the agent over if the parent is lost: in a job that
+    /// survives failures.
+    pub adopter: Option<LifelineOffer>,
+}
+
 /// A program of an [`AgentOrder`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderedProgram {

@@ -1,6 +1,10 @@
 //! Messages of the head to an agent: orders, and answers to its ranks' requests.
 
-use super::{AgentOrder, Branch, DownRoute, LifelineOffer, StreamError, decode, frame, open};
+use super::{
+    AgentOrder, Branch, DownRoute, LifelineOffer, OfferedLifelines, StreamError, decode, frame,
+    open,
+};
+use crate::tool::ImagePlace;
 use serde::{Deserialize, Serialize};
 
 /// A message of the head to an agent.
@@ -9,8 +13,8 @@ pub enum ToAgent {
     /// The first message: the agent's place in the tree. Its answer is a report of the round
     /// [`super::Round::Reached`], if there are agents below it.
     Branch(Branch),
-    /// A further connection, by which the agent notices that its parent's host is gone.
-    Lifeline(LifelineOffer),
+    /// How the agent connects with its parent and its grandparent.
+    Lifeline(OfferedLifelines),
     /// Prepares ranks. Answered by a report of the round [`super::Round::Ready`], or
     /// [`super::FromAgent::Failed`].
     Order(Box<AgentOrder>),
@@ -30,11 +34,7 @@ pub enum ToAgent {
     Describe { round: u32 },
     /// Makes images of the stopped processes. Answered by [`super::FromAgent::Piece`]s, if the host
     /// cannot write the directory of the set, and [`super::FromAgent::Imaged`].
-    Image {
-        round: u32,
-        /// The directory, in the form that the requesting tool uses.
-        place: String,
-    },
+    Image { round: u32, place: ImagePlace },
     /// Calls the program's checkpoint functions. Answered by [`super::FromAgent::Returned`].
     CallFunctions {
         /// The number of the call, which identifies the functions.
@@ -91,6 +91,16 @@ pub enum ToAgent {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// The agent that was lost between this one and the sender has a successor: the sender is the
+    /// new parent.
+    Adopted {
+        /// Of the new grandparent, if there is one.
+        adopter: Option<LifelineOffer>,
+    },
+    /// A parent has changed: sends all again that the head may not have.
+    Resend,
+    /// The head has all messages of the agent up to this number.
+    Received { number: u64 },
     /// Acknowledges printed output, which makes room for as much more.
     Taken { bytes: u64 },
     /// Kills all processes, and ends the agent.
@@ -98,6 +108,27 @@ pub enum ToAgent {
 }
 
 impl ToAgent {
+    /// Whether the message must reach its receivers even if an agent between is lost.
+    pub fn is_kept(&self) -> bool {
+        matches!(
+            self,
+            ToAgent::Order(_)
+                | ToAgent::Go { .. }
+                | ToAgent::GoOn
+                | ToAgent::Abandon { .. }
+                | ToAgent::ReleaseJob { .. }
+                | ToAgent::Forget { .. }
+                | ToAgent::Answer { .. }
+                | ToAgent::Signal { .. }
+                | ToAgent::Relay { .. }
+                | ToAgent::Died { .. }
+                | ToAgent::Step { .. }
+                | ToAgent::Where { .. }
+                | ToAgent::Input { .. }
+                | ToAgent::End
+        )
+    }
+
     /// Encodes the message as a frame.
     pub fn encode(&self, route: &DownRoute) -> Vec<u8> {
         frame(route, self)

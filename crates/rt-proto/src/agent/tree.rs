@@ -41,6 +41,9 @@ pub struct DownRoute {
     /// Whether each receiver answers with a [`super::FromAgent::Report`] of this round: then the
     /// agents between make one report of those of their branches.
     pub round: Option<Round>,
+    /// Numbers the messages of the head that agents keep for branches whose parent may be lost; 0:
+    /// it is not kept.
+    pub number: u64,
 }
 
 /// The envelope of a message on its way up.
@@ -52,6 +55,8 @@ pub struct UpRoute {
     pub is_for_parent: bool,
     /// The bytes of output in it, which count for the window of each stream.
     pub output: u32,
+    /// Numbers the messages of the sender that it keeps until the head has them; 0: it is not kept.
+    pub number: u64,
 }
 
 /// The question to which a branch answers with one report.

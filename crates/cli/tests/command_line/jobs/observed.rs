@@ -187,6 +187,11 @@ const OBSERVED: &[Row] = &[
         "a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported",
         &["mpi_agent_silence_s"],
     ),
+    (
+        "jobs/tree.rs",
+        "the_head_has_as_many_children_and_answers_as_the_fan_out",
+        &["mpi_agent_fan_out"],
+    ),
     ("hosts.rs", "an_unreachable_address_is_skipped_and_reported", &["btl_tcp_if_exclude"]),
     // The guide's shared memory: the program computes the size of the segment and the number of
     // pieces by the guide's formulas.

@@ -1,5 +1,6 @@
-//! Jobs on many hosts, whose agents are a tree. All agents run on this machine: a script in place of
-//! ssh runs the command of each host here, and writes down the agent's process number.
+//! Jobs on many hosts, whose agents are a tree. All agents run on this machine: a script in place
+//! of ssh runs the command of each host here, and writes down the agent's process number. As with
+//! ssh, an agent does not die with the process that has called the script.
 
 use std::path::PathBuf;
 
@@ -38,6 +39,43 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Meets in barriers until the count of survivors is that of the argument, and prints it on each
+/// rank. A rank names its place before the first barrier.
+const SURVIVORS: &str = r#"
+#include <mpi.h>
+#include <mpi-ext.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    int rank, size, least = atoi(argv[1]);
+    MPI_Comm all;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &all);
+    MPI_Comm_rank(all, &rank);
+    printf("rank %d is there\n", rank);
+    fflush(stdout);
+    for (;;) {
+        MPI_Comm next;
+        MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+        if (MPI_Barrier(all) != MPI_SUCCESS) {
+            MPIX_Comm_revoke(all);
+            MPIX_Comm_shrink(all, &next);
+            all = next;
+        }
+        MPI_Comm_size(all, &size);
+        if (size <= least) break;
+        usleep(1000);
+    }
+    MPI_Comm_set_errhandler(all, MPI_ERRORS_ARE_FATAL);
+    MPI_Barrier(all);
+    printf("rank %d of %d survivors\n", rank, size);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
 struct Tree {
     programs: Programs,
     options: Vec<String>,
@@ -46,9 +84,12 @@ struct Tree {
 fn tree() -> Tree {
     let programs = compile(&[]);
     programs.compile_text("sum", PROGRAM);
+    programs.compile_text("survivors", SURVIVORS);
     let shell = "#!/bin/sh\nhost=$1; shift\n\
                  [ $host != 10.99.0.99 ] || { echo it is off >&2; exit 255; }\n\
-                 echo $$ > \"${0%/*}/$host\"; eval \"exec $*\"\n";
+                 exec 3<&0 4>&2 2>/dev/null; file=${0%/*}/$host\n\
+                 setsid sh -c \"echo \\$\\$ > '$file'; exec $*\" <&3 2>&4 3<&- 4>&- &\n\
+                 exec 3<&- 4>&-; wait $!\n";
     let shell = programs.file("shell", shell.as_bytes(), 0o755);
     let hosts: Vec<String> = (1..=HOSTS).map(|at| format!("10.99.0.{at}")).collect();
     let options = ["--mca", "plm_rsh_agent", shell.to_str().unwrap(), "--mca", "mpi_agent_fan_out"]
@@ -64,6 +105,12 @@ impl Tree {
 
     fn run(&self, arguments: &[&str]) -> Outcome {
         self.programs.run(HOSTS, &self.options(), "sum", arguments)
+    }
+
+    /// Kills the agent of a host.
+    fn kill(&self, host: u32) {
+        let pid = std::fs::read_to_string(self.pid_file(host)).unwrap();
+        kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
     }
 
     fn pid_file(&self, host: u32) -> PathBuf {
@@ -105,7 +152,9 @@ fn the_head_has_as_many_children_and_answers_as_the_fan_out() {
     };
     assert_eq!(of_head("starting an agent"), FAN_OUT);
     assert_eq!(of_head("kind=Order"), 0, "one order is encoded for all");
-    assert_eq!(of_head("request=Addresses") + of_head("request=Nodes"), 0, "agents answer these");
+    // Agents answer these, but for a rank that does not reach its peer at once.
+    let requests = of_head("request=Addresses") + of_head("request=Nodes");
+    assert!(requests <= FAN_OUT, "{requests} requests");
     let (reports, queries) = (of_head("kind=Report"), of_head("kind=QueryState"));
     // Each child reports the start of its branch in three steps, and then answers queries.
     assert!(reports <= 3 * FAN_OUT + queries, "{reports} reports, {queries} queries");
@@ -120,8 +169,7 @@ fn one_report_names_the_host_that_takes_others_with_it() {
     let command = tree.programs.mpirun(HOSTS, &tree.options(), "sum", &["0", "stay", "-"]);
     let mut job = tree.programs.start(command);
     (0..HOSTS).for_each(|_| _ = job.line());
-    let pid = std::fs::read_to_string(tree.pid_file(1)).unwrap();
-    kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    tree.kill(1);
     let outcome = job.end();
     assert_ne!(outcome.code, 0, "{outcome:?}");
     let below = HOSTS as usize / FAN_OUT - 1;
@@ -153,5 +201,30 @@ fn a_deep_host_that_cannot_be_reached_is_named_with_the_host_that_has_tried() {
     assert!(err.contains("host '10.99.0.99': cannot start an agent there"), "{err}");
     assert!(err.contains("it is off") && err.contains("mpi_agent_fan_out 65535"), "{err}");
     assert!(err.contains(&format!("Where:   on host {}", oxmpi_sys::host::name())), "{err}");
+    tree.has_ended();
+}
+
+#[test]
+fn agents_below_a_lost_one_go_to_its_parent_and_their_ranks_survive() {
+    let tree = tree();
+    let mut options = tree.options();
+    options.extend(["--with-ft", "ulfm"]);
+    let survivors = HOSTS as usize - 3;
+    let command = tree.programs.mpirun(HOSTS, &options, "survivors", &[&survivors.to_string()]);
+    let mut job = tree.programs.start(command);
+    (0..HOSTS).for_each(|_| _ = job.line());
+    // A child of the head, a host below it that then has the head as its parent, and a deeper one.
+    for host in [1, 2, 19] {
+        tree.kill(host);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    let outcome = job.end();
+    let words = format!("of {survivors} survivors\n");
+    assert_eq!(lines_with(&outcome.out, words.trim()), survivors, "{}", outcome.err);
+    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    for host in [1, 2, 19] {
+        let lost = format!("host 10.99.0.{host} is lost, with 1 rank");
+        assert_eq!(outcome.err.matches(&lost).count(), 1, "{}", outcome.err);
+    }
     tree.has_ended();
 }

@@ -17,8 +17,8 @@ use crate::launch::parts::is_ready;
 use crate::launch::{Launch, LaunchError};
 use oxmpi_daemon::{PATIENCE as DAEMON_PATIENCE, Universe};
 use oxmpi_rt_proto::agent::{
-    AgentWay, Branch, BranchHost, BranchReport, FromAgent, LifelineOffer, Receivers, Round, Seen,
-    ToAgent,
+    AgentWay, Branch, BranchHost, BranchReport, FromAgent, OfferedLifelines, Receivers, Round,
+    Seen, ToAgent,
 };
 
 /// How long the good end of a process waits for others, to be sent with them, if the branch has
@@ -75,7 +75,7 @@ impl Agent<'_> {
         }
     }
 
-    fn watch_child(&self, at: usize, child: &Child) -> io::Result<()> {
+    pub(super) fn watch_child(&self, at: usize, child: &Child) -> io::Result<()> {
         self.listen(&self.events, child.stream.input(), CHILD, at as u32)?;
         let mut errors = child.errors.iter();
         errors.try_for_each(|of| self.listen(&self.events, of.input(), CHILD_ERRORS, at as u32))?;
@@ -89,25 +89,27 @@ impl Agent<'_> {
             format!("{text}\n  Where:   on host {here}, whose agent starts that one; {FROM_HERE}");
         warn!(text, "an agent below this one cannot be started");
         let failed = FromAgent::Failed { base: 0, is_program: false, text };
-        self.head.post(&failed.encode(node));
+        self.head.post(&failed.encode(node, 0));
     }
 
-    /// Offers lifelines to the children that need them.
+    /// Offers lifelines to the children.
     pub(super) fn offer_lifelines(&mut self, launch: &Launch) -> Result<(), LaunchError> {
-        let needing = self.children.iter().flatten().filter(|child| child.needs_lifeline());
-        let (lifelines, offer) = Lifelines::listen(launch, needing.count());
+        let children = self.children.iter_mut().flatten().collect();
+        let (lifelines, own) = Lifelines::offer_to(launch, children, self.parent.as_ref());
         let watched = lifelines.watch(&self.events, LIFELINES << 32);
-        self.lifelines = lifelines;
-        if let Some(offer) = &offer {
-            Child::offer_lifelines(self.children.iter_mut().flatten(), offer);
-        }
+        (self.lifelines, self.own_way) = (lifelines, own);
         crate::launch::kernel("wait for lifelines", watched)
     }
 
-    pub(super) fn begin_lifeline(&mut self, offer: &LifelineOffer) {
-        let (Some(node), None) = (self.node, &self.lifeline) else { return };
-        let events = (&self.events, LIFELINE << 32);
-        self.lifeline = Some(Lifeline::begin(offer, (node, self.silence), events));
+    pub(super) fn begin_lifeline(&mut self, offered: OfferedLifelines) {
+        let OfferedLifelines { parent, is_needed, adopter } = offered;
+        if let (Some(node), None, true) = (self.node, &self.lifeline, is_needed) {
+            let events = (&self.events, LIFELINE << 32);
+            self.lifeline = Some(Lifeline::begin(&parent, (node, self.silence), events));
+        }
+        (self.parent, self.adopter) = (Some(parent), adopter);
+        // The children got their own offer before this one came.
+        self.name_grandparent();
     }
 
     /// Handles messages of a child, and room in its stream.
@@ -171,7 +173,11 @@ impl Agent<'_> {
                 }
                 self.post(&FromAgent::HostsLost { nodes, text });
             }
-            // A sign of life.
+            FromAgent::Alive { number } => {
+                if let Some(Some(child)) = self.children.get_mut(at) {
+                    child.kept.note_received(number);
+                }
+            }
             _ => {}
         }
     }
@@ -195,16 +201,20 @@ impl Agent<'_> {
     }
 
     /// The stream to a child has ended, or its agent cannot be used.
-    fn lose_child(&mut self, at: usize, error: Option<io::Error>) {
+    pub(super) fn lose_child(&mut self, at: usize, error: Option<io::Error>) {
         let Some(mut child) = self.children.get_mut(at).and_then(Option::take) else { return };
-        let is_start = self.members.is_empty();
-        let (nodes, complete) = self.junction.lose(at);
+        let is_start = self.ranks.is_empty();
+        let (mut nodes, complete) = self.junction.lose(at);
         if is_start {
             let error = child.why_ended(error);
             return self.fail_below(child.node, text_of(error));
         }
         let text = child.why_lost(error);
         warn!(host = child.host, why = text, "an agent below this one is lost");
+        if self.survives {
+            nodes.truncate(1);
+            self.stranded.extend(child.stranded());
+        }
         self.post(&FromAgent::HostsLost { nodes, text });
         for (round, report) in complete {
             self.post_report(round, report);
@@ -243,6 +253,8 @@ impl Agent<'_> {
                 silent.push((at, limit));
             }
         }
+        self.adopt_arrived();
+        self.lose_late_stranded(now);
         for (at, limit) in silent {
             let text = format!("nothing has come from it for {} s", limit.as_secs());
             self.lose_child(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
@@ -255,7 +267,9 @@ impl Agent<'_> {
             let limit = if child.greeted_after.is_none() { GREETING } else { self.silence };
             child.last_message + limit
         };
-        self.children.iter().flatten().map(limit).chain(self.junction.time()).min()
+        let stranded = self.stranded.iter().map(|stranded| stranded.until);
+        let times = self.junction.time().into_iter().chain(stranded).chain(self.adopted_until);
+        self.children.iter().flatten().map(limit).chain(times).min()
     }
 
     /// Ends the agents below, and waits for that.
@@ -268,7 +282,7 @@ impl Agent<'_> {
 
     /// The states of ranks that have changed since they were last sent.
     pub(super) fn changed_states(&mut self) -> Vec<(u32, Seen)> {
-        let states = self.members.iter().map(|(rank, member)| (*rank, member.seen()));
+        let states = self.ranks.iter().map(|(rank, one)| (rank, one.seen()));
         let sent = &mut self.sent;
         states.filter(|(rank, seen)| sent.insert(*rank, *seen) != Some(*seen)).collect()
     }

@@ -6,20 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use oxmpi_shm::segment::{CheckpointCall, RankState};
-use oxmpi_sys::fdpass;
-use oxmpi_sys::poller::raise_alarm;
-use rustix::event::PollFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use tracing::{info, warn};
 
 use super::super::pieces::{FileReceiver, FileSender, ImageDirectory, PIECES_WAITING};
-use super::{Agent, IMAGED, LocalRank};
+use super::{Agent, IMAGED, Input};
 use crate::checkpoint::ranks::image_here;
+use crate::host_ranks::LocalRank;
 use crate::launch::HeldRank;
-use crate::launch::end::signal_group;
-use crate::launch::parts::{HeldInput, Plug, describe, is_ready, recover, returned, send, stop};
+use crate::launch::parts::{HeldInput, describe, recover, send, stop};
 use oxmpi_rt_proto::agent::FromAgent;
+use oxmpi_rt_proto::tool::ImagePlace;
 
 /// The results for the tool, and the directory of the images if it is not that of the set.
 type ImagingResult = (Vec<u8>, Option<ImageDirectory>);
@@ -54,23 +52,18 @@ impl Agent<'_> {
             let error = "CRIU still makes images there for a checkpoint that was given up: try again when it has ended";
             return self.post(&FromAgent::Stopped { round, error: error.into() });
         }
-        let roots: Vec<u32> =
-            self.members.values().map(|member| member.rank.process.pid.cast_unsigned()).collect();
-        let error = match stop(&roots, None) {
+        let error = match stop(&self.ranks.pids(), None) {
             Ok(stopped) => {
                 self.stopped = stopped;
                 String::new()
             }
             Err(error) => error,
         };
-        let all: Vec<u32> = self.members.keys().copied().collect();
-        for rank in all {
+        for rank in self.ranks.numbers() {
             while self.control_once(rank) {}
             for kind in [0, 1] {
                 // Ends, as the writers are stopped.
-                while self.members.get(&rank).is_some_and(|member| {
-                    member.outputs[kind].as_ref().is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
-                }) {
+                while self.ranks.has_output(rank, kind) {
                     self.output(rank, kind);
                 }
             }
@@ -79,10 +72,7 @@ impl Agent<'_> {
     }
 
     pub(super) fn describe(&mut self, round: u32) {
-        let is_unread = self
-            .members
-            .values()
-            .any(|member| fdpass::has_unread(&member.rank.control).unwrap_or(false));
+        let is_unread = self.ranks.has_unread_answers();
         let described = if is_unread { Ok(Vec::new()) } else { self.describe_all() };
         let (error, ranks) = match described {
             Ok(ranks) => (String::new(), ranks),
@@ -90,13 +80,12 @@ impl Agent<'_> {
         };
         info!(round, error, is_unread, ranks = ranks.len(), "described the stopped ranks");
         self.described.clone_from(&ranks);
-        let listeners = self.members.values().filter_map(|member| member.plug.as_ref());
-        let listeners = listeners.flat_map(Plug::sockets).collect();
+        let listeners = self.ranks.listeners();
         self.post(&FromAgent::Described { round, error, is_unread, ranks, listeners });
     }
 
     fn describe_all(&self) -> Result<Vec<HeldRank>, String> {
-        let describe = |(number, member): (&u32, &LocalRank)| {
+        let describe = |(number, member): (u32, &LocalRank)| {
             let named = |why: String| format!("rank {number}: {why}");
             match member.rank.segment.status().state() {
                 RankState::Initialized => {}
@@ -107,14 +96,14 @@ impl Agent<'_> {
                 }
                 _ => return Err(named("it has called MPI_Finalize".into())),
             }
-            let input = match member.left() {
+            let input = match self.inputs.get(&number).map(Input::left) {
                 Some((pipe, rest)) => HeldInput::Fed(pipe, rest),
                 None => HeldInput::Other,
             };
             let rank = (&member.rank, member.plug.as_ref().map(|plug| &plug.alarm));
-            describe(*number, rank, &member.outputs, &input, ("", &self.stopped)).map_err(named)
+            describe(number, rank, &member.outputs, &input, ("", &self.stopped)).map_err(named)
         };
-        self.members.iter().map(describe).collect()
+        self.ranks.iter().map(describe).collect()
     }
 
     /// Continues stopped and restored processes; while CRIU works, after its end (rule 4 of
@@ -130,12 +119,11 @@ impl Agent<'_> {
         info!(processes = self.stopped.len(), "letting the ranks of this host run");
         self.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
         // A restored rank may sleep on connections of its former life, or on none.
-        let plugs = self.members.values().filter_map(|member| member.plug.as_ref());
-        plugs.for_each(|plug| raise_alarm(&plug.alarm));
+        self.ranks.raise_alarms();
     }
 
-    pub(super) fn begin_imaging(&mut self, round: u32, place: String) {
-        info!(round, place, "imaging the ranks of this host");
+    pub(super) fn begin_imaging(&mut self, round: u32, place: ImagePlace) {
+        info!(round, directory = %place.directory.display(), "imaging the ranks of this host");
         let Some(params) = self.launch.as_ref().map(|launch| launch.params.clone()) else { return };
         let is_given_up = Arc::new(AtomicBool::new(false));
         let (ranks, withdrawn) = (self.described.clone(), is_given_up.clone());
@@ -197,10 +185,7 @@ impl Agent<'_> {
     pub(super) fn signal(&mut self, signal: Signal, ranks: Vec<u32>) {
         match &mut self.imaging {
             Some(imaging) if signal != Signal::KILL => imaging.signals.push((signal, ranks)),
-            _ => {
-                let members = ranks.iter().filter_map(|rank| self.members.get(rank));
-                members.for_each(|member| signal_group(&member.rank, signal));
-            }
+            _ => self.ranks.signal(signal, ranks),
         }
     }
 
@@ -228,18 +213,14 @@ impl Agent<'_> {
 
     pub(super) fn call_functions(&mut self, number: u32) {
         self.calling = (CheckpointCall::of(number) != CheckpointCall::Open).then_some(number);
-        let running = self.members.values().filter(|member| member.running);
-        running.for_each(|member| member.rank.segment.status().want_call(number));
+        self.ranks.want_call(number);
     }
 
     /// Sends the head the return values when all functions have returned.
     pub(super) fn check_calls(&mut self) {
         let Some(number) = self.calling else { return };
-        let ranks = self.members.iter().filter(|(_, member)| member.running);
-        let found =
-            returned(number, ranks.map(|(rank, member)| (*rank, member.rank.segment.status())));
-        let count = self.members.values().filter(|member| member.running).count();
-        let (error, values) = match found {
+        let count = self.ranks.running().count();
+        let (error, values) = match self.ranks.returned(number) {
             Ok(values) if values.len() < count => return,
             Ok(values) => (String::new(), values),
             Err(error) => (error, Vec::new()),

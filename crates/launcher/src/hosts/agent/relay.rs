@@ -49,9 +49,8 @@ impl Agent<'_> {
 
     pub(super) fn give_relay(&mut self, rank: u32) {
         let none = || "the job was started without daemons (rpi lamd)".to_string();
-        let member = self.members.get_mut(&rank);
-        let has_one = member.is_some_and(|member| std::mem::replace(&mut member.has_relay, true));
-        let socket = match has_one {
+        let is_first = self.relayed.insert(rank);
+        let socket = match !is_first {
             true => Err("it has got its socket to the daemon".to_string()),
             false => self.relay.as_ref().ok_or_else(none).and_then(|relay| relay.connect(rank)),
         };

@@ -21,7 +21,7 @@ impl Child {
     pub(crate) fn carrier(&self) -> Option<i32> {
         match &self.carrier {
             Carrier::Process(process) => Some(process.pid),
-            Carrier::Agent(_) => None,
+            Carrier::Agent(_) | Carrier::Network => None,
         }
     }
 
@@ -62,6 +62,7 @@ impl Child {
         let ended = match &self.carrier {
             Carrier::Process(process) => PollFd::new(&process.pidfd, PollFlags::IN),
             Carrier::Agent(running) => PollFd::from_borrowed_fd(running.end(), PollFlags::IN),
+            Carrier::Network => return None,
         };
         let has_ended = poll(&mut [ended], Some(&timespec(ENDING))) == Ok(1);
         while self.errors.is_some() && Instant::now() < end && !self.read_errors().is_empty() {}
@@ -74,7 +75,7 @@ impl Child {
                     Err(error) => CarrierExit::Error(error.to_string()),
                 });
             }
-            Carrier::Agent(_) => return None,
+            Carrier::Agent(_) | Carrier::Network => return None,
         };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::PidFd(process.pidfd.as_fd()), options).ok()??;

@@ -388,3 +388,254 @@ fn all_living_hosts_answer_while_others_are_lost() {
         run_a_job(hosts, losses, seed);
     }
 }
+
+#[test]
+fn messages_are_kept_until_they_are_received() {
+    let mut kept = Kept::default();
+    [3, 5, 9].into_iter().for_each(|number| kept.keep(number, number * 10));
+    let after =
+        |kept: &Kept<u64>, number| kept.after(number).map(|(_, of)| *of).collect::<Vec<_>>();
+    assert_eq!((kept.first(), after(&kept, 3)), (Some(3), vec![50, 90]));
+    kept.note_received(5);
+    assert_eq!((kept.first(), after(&kept, 0)), (Some(9), vec![90]));
+    kept.note_received(100);
+    assert_eq!(kept.first(), None);
+}
+
+#[test]
+fn only_agents_of_the_lost_branch_are_taken_over() {
+    let hosts = [2, 3, 4].map(|node| (node, format!("host{node}"))).to_vec();
+    let mut stranded = Stranded { hosts, kept: Kept::default(), until: Instant::now() };
+    assert!(stranded.are_for(&Receivers::Nodes(vec![4])) && stranded.are_for(&Receivers::All));
+    assert_eq!(stranded.take(&[3, 9]), None, "one is of another branch");
+    assert_eq!(stranded.take(&[]), None);
+    assert_eq!(stranded.take(&[4, 2]).unwrap()[0], (4, "host4".into()));
+    assert_eq!(stranded.hosts.len(), 1);
+}
+
+/// A world in which agents below a lost one go to its parent. The last agent is the head.
+struct SurvivingWorld {
+    random: World,
+    all: Vec<Survivor>,
+    down: Vec<VecDeque<(u64, Receivers)>>,
+    up: Vec<VecDeque<(u32, u64)>>,
+    sent: u64,
+    /// The numbers of the messages for all.
+    for_all: Vec<u64>,
+    /// The messages of each host that the head has got.
+    received: BTreeMap<u32, Vec<u64>>,
+    last: BTreeMap<u32, u64>,
+}
+
+#[derive(Default)]
+struct Survivor {
+    junction: Junction,
+    parent: Option<usize>,
+    children: Vec<usize>,
+    kept: Vec<Kept<Receivers>>,
+    kept_up: Kept<()>,
+    sent: u64,
+    last_got: u64,
+    got: Vec<u64>,
+    is_dead: bool,
+}
+
+impl SurvivingWorld {
+    fn new(hosts: u32, seed: u64) -> SurvivingWorld {
+        let random = World::new(hosts, seed);
+        let count = hosts as usize + 1;
+        let mut world = SurvivingWorld {
+            all: (0..count).map(|_| Survivor::default()).collect(),
+            down: (0..count).map(|_| VecDeque::new()).collect(),
+            up: (0..count).map(|_| VecDeque::new()).collect(),
+            sent: 0,
+            for_all: Vec::new(),
+            received: BTreeMap::new(),
+            last: BTreeMap::new(),
+            random,
+        };
+        for node in 0..count - 1 {
+            let agent = &world.random.agents[node];
+            let children: Vec<usize> = agent.children.iter().map(|child| *child as usize).collect();
+            let branches = agent.children.iter().map(|child| world.random.below(*child)).collect();
+            let one = &mut world.all[node];
+            one.parent = Some(agent.parent.map_or(count - 1, |parent| parent as usize));
+            one.kept = children.iter().map(|_| Kept::default()).collect();
+            (one.junction, one.children) =
+                (Junction::new(node as u32, branches, FAN_OUT), children);
+        }
+        let roots: Vec<usize> =
+            (0..count - 1).filter(|node| world.all[*node].parent == Some(count - 1)).collect();
+        let branches = roots.iter().map(|node| world.random.below(*node as u32)).collect();
+        let head = &mut world.all[count - 1];
+        head.kept = roots.iter().map(|_| Kept::default()).collect();
+        (head.junction, head.children) = (Junction::new(hosts, branches, FAN_OUT), roots);
+        world
+    }
+
+    fn forward(&mut self, at: usize, number: u64, to: &Receivers) {
+        for child in self.all[at].junction.children_for(to) {
+            self.all[at].kept[child].keep(number, to.clone());
+            let child = self.all[at].children[child];
+            self.down[child].push_back((number, to.clone()));
+        }
+    }
+
+    fn send(&mut self, to: &Receivers) {
+        self.sent += 1;
+        self.for_all.extend((*to == Receivers::All).then_some(self.sent));
+        let (head, number) = (self.all.len() - 1, self.sent);
+        self.forward(head, number, to);
+    }
+
+    fn report(&mut self, node: usize) {
+        let one = &mut self.all[node];
+        one.sent += 1;
+        one.kept_up.keep(one.sent, ());
+        self.up[node].push_back((node as u32, one.sent));
+    }
+
+    fn step(&mut self, node: usize) {
+        let Some(parent) = self.all[node].parent.filter(|_| !self.all[node].is_dead) else {
+            return;
+        };
+        if let Some((number, to)) = self.down[node].pop_front() {
+            self.all[node].last_got = number;
+            self.forward(node, number, &to);
+            if to.has(node as u32) {
+                self.all[node].got.push(number);
+            }
+        }
+        let Some((origin, number)) = self.up[node].pop_front() else { return };
+        if parent + 1 < self.all.len() {
+            return self.up[parent].push_back((origin, number));
+        }
+        let last = self.last.entry(origin).or_default();
+        if number == *last + 1 {
+            *last = number;
+            self.received.entry(origin).or_default().push(number);
+        }
+    }
+
+    /// A host stops, and with it a part of the messages on their way to and from it.
+    fn kill(&mut self, node: usize) {
+        let parent = self.all[node].parent.unwrap();
+        self.all[node].is_dead = true;
+        let cut = self.random.draw(self.up[node].len() + 1);
+        let passed: Vec<_> = self.up[node].drain(..).take(cut).collect();
+        self.down[node].clear();
+        for message in passed {
+            self.all[node].is_dead = false;
+            self.up[node].push_back(message);
+            self.step(node);
+            self.all[node].is_dead = true;
+        }
+        let place = self.all[parent].children.iter().position(|child| *child == node).unwrap();
+        let (nodes, _) = self.all[parent].junction.lose(place);
+        let hosts = nodes[1..].iter().map(|node| (*node, String::new())).collect();
+        let frames = std::mem::take(&mut self.all[parent].kept[place]);
+        let mut stranded = Stranded { hosts, kept: Kept::default(), until: Instant::now() };
+        for child in self.all[node].children.clone() {
+            if self.all[child].is_dead || self.all[child].parent != Some(node) {
+                continue;
+            }
+            let cut = self.random.draw(self.down[child].len() + 1);
+            self.down[child].truncate(cut);
+            while !self.down[child].is_empty() {
+                let (number, to) = self.down[child].pop_front().unwrap();
+                self.all[child].last_got = number;
+                self.forward(child, number, &to);
+                if to.has(child as u32) {
+                    self.all[child].got.push(number);
+                }
+            }
+            self.adopt(parent, child, &mut stranded, &frames);
+        }
+        assert!(stranded.hosts.iter().all(|(node, _)| self.all[*node as usize].is_dead));
+    }
+
+    fn branch(&self, node: usize) -> Vec<usize> {
+        let mut all = vec![node];
+        let one = &self.all[node];
+        let living = one
+            .children
+            .iter()
+            .filter(|child| !self.all[**child].is_dead && self.all[**child].parent == Some(node));
+        living.for_each(|child| all.extend(self.branch(*child)));
+        all
+    }
+
+    fn adopt(
+        &mut self,
+        parent: usize,
+        child: usize,
+        stranded: &mut Stranded,
+        frames: &Kept<Receivers>,
+    ) {
+        let branch = self.branch(child);
+        let nodes: Vec<u32> = branch.iter().map(|node| *node as u32).collect();
+        assert!(stranded.take(&nodes).is_some(), "{nodes:?} of {:?}", stranded.hosts);
+        let mut kept = Kept::default();
+        self.up[child].clear();
+        for (number, to) in frames.after(0) {
+            if nodes.iter().any(|node| to.has(*node)) {
+                kept.keep(*number, to.clone());
+                if *number > self.all[child].last_got {
+                    self.down[child].push_back((*number, to.clone()));
+                }
+            }
+        }
+        self.all[child].parent = Some(parent);
+        let one = &mut self.all[parent];
+        one.junction.adopt(nodes);
+        one.children.push(child);
+        one.kept.push(kept);
+        for node in branch {
+            let numbers: Vec<u64> = self.all[node].kept_up.after(0).map(|(of, ())| *of).collect();
+            let again = numbers.into_iter().map(|number| (node as u32, number));
+            self.up[node].extend(again);
+        }
+    }
+}
+
+#[test]
+fn no_message_is_lost_or_doubled_where_agents_change_their_parents() {
+    for seed in 0..1000 {
+        let hosts = if seed % 250 == 0 { 10_000 } else { 40 + (seed * 11) as u32 % 200 };
+        let mut world = SurvivingWorld::new(hosts, seed + 1);
+        let mut alive: Vec<usize> = (0..hosts as usize).collect();
+        for _ in 0..12 {
+            match world.random.draw(3) {
+                0 => world.send(&Receivers::All),
+                1 => {
+                    let one = world.random.draw(hosts as usize) as u32;
+                    world.send(&Receivers::Nodes(vec![one]));
+                }
+                _ => {
+                    let lost = alive.swap_remove(world.random.draw(alive.len()));
+                    world.kill(lost);
+                }
+            }
+            for _ in 0..world.random.draw(60) {
+                let node = alive[world.random.draw(alive.len())];
+                world.report(node);
+                let node = world.random.draw(hosts as usize);
+                world.step(node);
+            }
+        }
+        world.send(&Receivers::All);
+        while (0..hosts as usize).any(|node| {
+            !world.all[node].is_dead && (!world.down[node].is_empty() || !world.up[node].is_empty())
+        }) {
+            (0..hosts as usize).for_each(|node| world.step(node));
+        }
+        for node in alive {
+            let one = &world.all[node];
+            let got_all = world.for_all.iter().all(|number| one.got.contains(number));
+            assert!(got_all, "host {node} of seed {seed}: {:?}", one.got);
+            assert!(one.got.windows(2).all(|two| two[0] < two[1]), "host {node}: {:?}", one.got);
+            let got = world.received.get(&(node as u32)).map_or(0, Vec::len) as u64;
+            assert_eq!(got, one.sent, "host {node} of seed {seed}: all its messages, once");
+        }
+    }
+}

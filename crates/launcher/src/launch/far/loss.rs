@@ -64,8 +64,13 @@ impl Launcher<'_> {
         let said = far.child.read_errors();
         self.sinks[1].queue().extend_from_slice(&said);
         let text = far.child.why_lost(error);
-        let nodes: Vec<u32> = far.child.nodes().collect();
-        let requests = std::mem::take(&mut far.address_requests);
+        let mut nodes: Vec<u32> = far.child.nodes().collect();
+        let mut requests = std::mem::take(&mut far.address_requests);
+        if self.launch.params.mpi_ft_enable() {
+            nodes.truncate(1);
+            self.stranded.extend(far.child.stranded().map(|stranded| (at, stranded)));
+            requests = self.put_back_requests(requests);
+        }
         drop(far);
         self.note_lost(at, &nodes, text, requests);
     }
@@ -84,7 +89,13 @@ impl Launcher<'_> {
 
     /// Hosts of a branch are lost: the first has not answered or has ended, and the others were
     /// reached through it.
-    fn note_lost(&mut self, at: usize, nodes: &[u32], text: String, requests: Vec<(u32, u32)>) {
+    pub(super) fn note_lost(
+        &mut self,
+        at: usize,
+        nodes: &[u32],
+        text: String,
+        requests: Vec<(u32, u32)>,
+    ) {
         let host = nodes.first().map(|node| self.name_of_host(*node)).unwrap_or_default();
         let text = match nodes.len() {
             0 | 1 => text,

@@ -1,0 +1,218 @@
+//! What an agent does when an agent above or below it is lost, in a job that survives failures
+//! (rule 5 of [`super::super::tree`]).
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use oxmpi_sys::net::{self, Socket};
+use oxmpi_wire::Secret;
+use rustix::event::{PollFd, PollFlags, poll};
+use tracing::{info, warn};
+
+use super::super::child::{Child, timespec};
+use super::super::lifeline::HEAD as OF_HEAD;
+use super::{Agent, HEAD, LIFELINES, Stream};
+use oxmpi_daemon::channel::SecureChannel;
+use oxmpi_daemon::interfaces::near_first;
+use oxmpi_rt_proto::agent::{
+    DownRoute, FromAgent, LifelineOffer, OfferedLifelines, Receivers, ToAgent,
+};
+use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
+
+/// After this count of the head's messages they are acknowledged.
+const ACKNOWLEDGED: u32 = 64;
+/// The limit for a connection with the grandparent, and for its answer.
+const REACHING: Duration = Duration::from_secs(10);
+
+impl Agent<'_> {
+    /// Sends a sign of life, with the number of the last message that the whole branch has.
+    pub(super) fn acknowledge(&mut self) {
+        let kept = self.children.iter().flatten().map(|child| &child.kept);
+        let kept = kept.chain(self.stranded.iter().map(|stranded| &stranded.kept));
+        let missing = kept.filter_map(|kept| Some(kept.first()? - 1)).min();
+        let number = missing.map_or(self.last_got.0, |number| number.min(self.last_got.0));
+        self.last_got.1 = 0;
+        self.post(&FromAgent::Alive { number });
+    }
+
+    /// Notes a numbered message of the head.
+    pub(super) fn note_number(&mut self, route: &DownRoute, frame: &[u8]) {
+        self.last_got = (route.number, self.last_got.1 + 1);
+        for stranded in self.stranded.iter_mut().filter(|stranded| stranded.are_for(&route.to)) {
+            stranded.kept.keep(route.number, frame.to_vec());
+        }
+        if self.last_got.1 >= ACKNOWLEDGED {
+            self.acknowledge();
+        }
+    }
+
+    /// The stream from the parent has ended: connects with the grandparent. Returns whether the
+    /// agent goes on.
+    pub(super) fn finds_new_parent(&mut self) -> bool {
+        let Some(adopter) = self.adopter.take().filter(|_| self.adopted_until.is_none()) else {
+            return false;
+        };
+        let nodes = self.node.into_iter().chain(self.nodes_below()).collect();
+        let node = self.node.unwrap_or_default();
+        let purpose = Purpose::Stranded { node, number: self.last_got.0, nodes };
+        let reached = reach(&adopter, purpose, self.silence).and_then(|stream| {
+            self.listen(&self.events, stream.input(), HEAD, 0)?;
+            Ok(stream)
+        });
+        match reached {
+            Ok(stream) => {
+                info!("the parent is lost; connected with the grandparent");
+                (self.head, self.is_waiting_for_room) = (stream, false);
+                self.adopted_until = Some(Instant::now() + REACHING);
+                (self.parent, self.under_way) = (Some(adopter), 0);
+                true
+            }
+            Err(error) => {
+                warn!(%error, "the parent is lost, and the grandparent cannot be reached");
+                false
+            }
+        }
+    }
+
+    fn nodes_below(&self) -> Vec<u32> {
+        let stranded = self.stranded.iter().flat_map(|stranded| &stranded.hosts);
+        let stranded = stranded.map(|(node, _)| *node);
+        self.children.iter().flatten().flat_map(Child::nodes).chain(stranded).collect()
+    }
+
+    /// The grandparent is the parent from now on.
+    pub(super) fn note_new_parent(&mut self, adopter: Option<LifelineOffer>) {
+        (self.adopter, self.adopted_until, self.lifeline) = (adopter, None, None);
+        self.name_grandparent();
+    }
+
+    /// Sends the children the way to their grandparent, which is this agent's parent.
+    pub(super) fn name_grandparent(&mut self) {
+        let Some((parent, own)) = self.parent.clone().zip(self.own_way.clone()) else { return };
+        for child in self.children.iter_mut().flatten().filter(|_| self.survives) {
+            let adopter = Some(parent.clone());
+            let offered = OfferedLifelines { parent: own.clone(), is_needed: false, adopter };
+            child.post(&ToAgent::Lifeline(offered), Receivers::Child, None);
+        }
+    }
+
+    /// Sends all again that the head may not have.
+    pub(super) fn resend(&mut self) {
+        self.sent.clear();
+        let kept: Vec<Vec<u8>> = self.kept.after(0).map(|(_, frame)| frame.clone()).collect();
+        info!(messages = kept.len(), events = self.all_events.len(), "sending again");
+        for frame in kept {
+            let output = FromAgent::open(&frame).map_or(0, |(route, _)| route.output);
+            self.under_way += u64::from(output);
+            self.head.post(&frame);
+        }
+        let events = self.all_events.clone();
+        if !events.is_empty() {
+            self.post(&FromAgent::Events(events));
+        }
+    }
+
+    pub(super) fn lifeline_ready(&mut self, number: u32) {
+        self.lifelines.ready(number, &self.events, LIFELINES << 32);
+    }
+
+    /// Takes over the agents that have come.
+    pub(super) fn adopt_arrived(&mut self) {
+        for arrival in self.lifelines.take_arrived() {
+            let take = |stranded: &mut super::Stranded| {
+                Some((stranded.take(&arrival.nodes)?, std::mem::take(&mut stranded.kept)))
+            };
+            let Some((at, (hosts, kept))) =
+                self.stranded.iter_mut().enumerate().find_map(|(at, of)| Some((at, take(of)?)))
+            else {
+                self.lifelines.keep_for_later(arrival);
+                continue;
+            };
+            self.junction.adopt(hosts.iter().map(|(node, _)| *node).collect());
+            let child = Child::adopt(arrival, hosts, &kept, self.parent.clone());
+            self.stranded[at].kept = kept;
+            let index = self.children.len();
+            let watched = self.watch_child(index, &child);
+            self.children.push(Some(child));
+            if let Err(error) = watched {
+                self.lose_child(index, Some(error));
+            }
+        }
+        self.stranded.retain(|stranded| !stranded.hosts.is_empty());
+    }
+
+    /// Agents that have not come in time are lost.
+    pub(super) fn lose_late_stranded(&mut self, now: Instant) {
+        for stranded in
+            self.stranded.extract_if(.., |stranded| stranded.until <= now).collect::<Vec<_>>()
+        {
+            let nodes = stranded.hosts.iter().map(|(node, _)| *node).collect();
+            let text = "it has not come to the parent of its lost parent".to_string();
+            self.post(&FromAgent::HostsLost { nodes, text });
+        }
+    }
+}
+
+/// Connects with the grandparent, and says which agent has come.
+fn reach(offer: &LifelineOffer, purpose: Purpose, silence: Duration) -> io::Result<Stream> {
+    let mut addresses = offer.addresses.clone();
+    near_first(&mut addresses);
+    let until = Instant::now() + REACHING;
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match greet(address, &Secret(offer.secret), &purpose, until) {
+            Ok((socket, channel)) => {
+                net::end_when_unanswered(&socket, silence)?;
+                return Stream::over(socket.as_fd().try_clone_to_owned()?, Some(channel));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn greet(
+    address: std::net::SocketAddr,
+    secret: &Secret,
+    purpose: &Purpose,
+    until: Instant,
+) -> io::Result<(Socket, SecureChannel)> {
+    let wait = |socket: &Socket, flags| {
+        let left = timespec(until.saturating_duration_since(Instant::now()));
+        match poll(&mut [PollFd::new(socket, flags)], Some(&left)) {
+            Ok(0) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    };
+    let socket = Socket::connect(address, None)?;
+    wait(&socket, PollFlags::OUT)?;
+    socket.outcome()?;
+    let mut channel = SecureChannel::initiator(secret, OF_HEAD).map_err(io::Error::other)?;
+    channel.send(&DaemonMessage::Purpose(purpose.clone())).map_err(io::Error::other)?;
+    let mut bytes = [0; 512];
+    loop {
+        while !channel.output().is_empty() {
+            match socket.send_bytes(channel.output()) {
+                Ok(sent) => channel.sent(sent),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait(&socket, PollFlags::OUT)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if channel.is_open() {
+            return Ok((socket, channel));
+        }
+        wait(&socket, PollFlags::IN)?;
+        match socket.receive(&mut bytes) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => channel.feed(&bytes[..n]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        // The other side sends nothing but its greeting yet.
+        channel.next_message().map_err(io::Error::other)?;
+    }
+}
