@@ -1,5 +1,6 @@
 //! The number of ranks of each program, their hosts, and the commands that start agents there.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -161,14 +162,14 @@ pub(super) fn spread(
     params: &Params,
     universe: Option<&Arc<Universe>>,
 ) -> Result<(Option<Spread>, u32), MpirunError> {
-    let mut places: Vec<JobHost> = Vec::new();
+    let mut job = JobHosts::default();
     let mut crowds = Vec::new();
     for (program, ranks) in options.programs.iter().zip(ranks) {
         if let Some(RankPlaces { hosts, at }) =
             places_of_ranks(program, options, universe.map(|universe| &**universe))?
         {
             let places: Vec<usize> =
-                hosts.iter().map(|host| add(&mut places, host, host.slots.unwrap_or(1))).collect();
+                hosts.iter().map(|host| job.add(host, host.slots.unwrap_or(1))).collect();
             let hosts = at.iter().map(|at| places[*at]).collect();
             crowds.push(RankGroup { ranks, hosts, per_host: None, is_seated: true });
             continue;
@@ -181,11 +182,11 @@ pub(super) fn spread(
         let mut at = Vec::new();
         for host in named {
             let slots = host.slots.unwrap_or_else(|| if stated { 1 } else { slots_of_one(hosts) });
-            let known = places.len();
-            let place = add(&mut places, host, slots);
+            let known = job.all.len();
+            let place = job.add(host, slots);
             if at.contains(&place) {
                 // A list that names a host twice adds its slots.
-                let room = &mut places[place].room;
+                let room = &mut job.all[place].room;
                 room.slots = room.slots.saturating_add(slots);
                 room.max_slots = room
                     .max_slots
@@ -195,7 +196,8 @@ pub(super) fn spread(
                 if place < known {
                     // If several programs name a host, the largest of their numbers of slots
                     // counts.
-                    places[place].room.slots = places[place].room.slots.max(slots);
+                    let room = &mut job.all[place].room;
+                    room.slots = room.slots.max(slots);
                 }
                 at.push(place);
             }
@@ -210,6 +212,7 @@ pub(super) fn spread(
             per_host => RankGroup { ranks, hosts: at, per_host, is_seated: false },
         });
     }
+    let places = job.all;
     let slots = places.iter().fold(0, |sum: u32, place| sum.saturating_add(place.room.slots));
     let rooms: Vec<HostSlots> = places.iter().map(|place| place.room.clone()).collect();
     let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)
@@ -250,24 +253,32 @@ pub(super) fn spread(
     Ok((Some(Spread { hosts, nodes: nodes.map(|node| node as u32).collect() }), slots))
 }
 
-/// The index of a host, which is added if it is new. All names of this machine are one host.
-fn add(places: &mut Vec<JobHost>, host: &NamedHost, slots: u32) -> usize {
-    let here = host.is_here();
-    let known = places.iter().position(|place| {
-        if here {
-            place.is_here
-        } else {
-            !place.is_here && place.room.host.eq_ignore_ascii_case(&host.name)
-        }
-    });
-    match known {
-        Some(at) => at,
-        None => {
-            let name = if here { host::name() } else { host.name.clone() };
+/// The hosts of a job, each once.
+#[derive(Default)]
+struct JobHosts {
+    all: Vec<JobHost>,
+    /// The other hosts by their names in small letters.
+    by_name: HashMap<String, usize>,
+    here: Option<usize>,
+}
+
+impl JobHosts {
+    /// The index of a host, which is added if it is new. All names of this machine are one host.
+    fn add(&mut self, host: &NamedHost, slots: u32) -> usize {
+        let is_here = host.is_here();
+        let name = host.name.to_ascii_lowercase();
+        let known = if is_here { self.here } else { self.by_name.get(&name).copied() };
+        known.unwrap_or_else(|| {
+            let new = self.all.len();
+            match is_here {
+                true => self.here = Some(new),
+                false => _ = self.by_name.insert(name, new),
+            }
+            let name = if is_here { host::name() } else { host.name.clone() };
             let room = HostSlots { host: name, slots, max_slots: host.max_slots };
-            places.push(JobHost { room, user: host.user.clone(), node: host.node, is_here: here });
-            places.len() - 1
-        }
+            self.all.push(JobHost { room, user: host.user.clone(), node: host.node, is_here });
+            new
+        })
     }
 }
 

@@ -110,8 +110,12 @@ struct Agent<'a> {
     lifelines: Lifelines,
     /// When the kept changes of processes are sent.
     events_due: Option<Instant>,
-    /// Whether the job survives the loss of hosts. The next four fields are for that.
+    /// Whether the job survives the loss of hosts. The fields up to `adopted_until` are for that.
     survives: bool,
+    /// Whether the head has ended the job.
+    is_ended: bool,
+    /// Whether the new parent has not had all messages again yet: changes of processes wait.
+    is_moving: bool,
     /// Messages that the head may not have yet, and the number of the last one.
     kept: Kept<Vec<u8>>,
     last_sent: u64,
@@ -206,6 +210,8 @@ impl<'a> Agent<'a> {
             lifelines: Lifelines::default(),
             events_due: None,
             survives: false,
+            is_ended: false,
+            is_moving: false,
             kept: Kept::default(),
             last_sent: 0,
             all_events: Vec::new(),
@@ -370,7 +376,7 @@ impl<'a> Agent<'a> {
                 LIFELINES => self.lifeline_ready(rank),
                 LIFELINE => {
                     let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
-                    if fate == Some(Fate::Broken) {
+                    if fate == Some(Fate::Broken) && !self.moves_to_grandparent() {
                         return Ok(Err(Over));
                     }
                 }
@@ -426,7 +432,7 @@ impl<'a> Agent<'a> {
 
     fn send_events(&mut self) {
         self.events_due = None;
-        if self.junction.has_events() {
+        if self.junction.has_events() && !self.is_moving {
             let events = self.junction.take_events();
             self.post_now(&FromAgent::Events(events));
         }
@@ -483,16 +489,14 @@ impl<'a> Agent<'a> {
                     message.into_iter().try_for_each(|message| self.handle_head_message(message))?
                 }
                 Err(error) => {
-                    self.fail(
-                        u32::MAX,
-                        false,
-                        format!("the agent cannot read a message of its mpirun: {error}"),
-                    );
+                    let host = oxmpi_sys::host::name();
+                    let text = format!("mpirun: the agent on host {host} cannot go on: {error}\n");
+                    self.post(&FromAgent::Text { text });
                     return Err(Over);
                 }
             }
         }
-        if goes_on || self.finds_new_parent() { Ok(()) } else { Err(Over) }
+        if goes_on || self.moves_to_grandparent() { Ok(()) } else { Err(Over) }
     }
 
     /// Forwards a message to agents below, and returns it if it is for this one.
@@ -503,6 +507,12 @@ impl<'a> Agent<'a> {
             (to, Some(node)) => to.has(node),
             (_, None) => return Err(StreamError::Malformed { length: frame.len() }),
         };
+        if let Some(Round::Ready { base }) = route.round
+            && self.stranded.iter().any(|stranded| stranded.are_for(&route.to))
+        {
+            let text = "the agent of a host has lost its parent, and has no new one yet".into();
+            self.fail(base, false, text);
+        }
         let children = self.junction.children_for(&route.to);
         if let (Some(round), false) = (route.round, route.to == Receivers::Child) {
             self.junction.begin(round, &route.to, &children, Instant::now());
@@ -566,7 +576,9 @@ impl<'a> Agent<'a> {
                 }
                 self.read_relay();
                 let seen = self.changed_states();
-                let report = BranchReport { seen, ..BranchReport::default() };
+                let hosts = self.stranded.iter().flat_map(|stranded| &stranded.hosts);
+                let silent = hosts.map(|(node, _)| *node).collect();
+                let report = BranchReport { seen, silent, ..BranchReport::default() };
                 self.answer_round(Round::Seen { query }, report);
             }
             ToAgent::Where { asker, rank } => {
@@ -575,7 +587,10 @@ impl<'a> Agent<'a> {
             }
             ToAgent::Input { rank, bytes } => self.take_input(rank, &bytes),
             ToAgent::Taken { bytes } => self.under_way = self.under_way.saturating_sub(bytes),
-            ToAgent::End => return Err(Over),
+            ToAgent::End => {
+                self.is_ended = true;
+                return Err(Over);
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 mod end;
 
 use std::cell::Cell;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -26,8 +27,6 @@ use oxmpi_rt_proto::agent::{
 
 /// The most bytes of an agent's error output that are kept.
 const MAX_SAID: usize = 4096;
-/// The time after which agents whose parent is lost are lost too, if they have not come.
-pub(crate) const ADOPTION: Duration = Duration::from_secs(20);
 
 /// A host whose agent is to be started.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ pub(crate) struct HostToReach {
     pub(crate) opening: Opening,
 }
 
-/// An agent that this process has started.
+/// An agent that this process has started, or has taken over.
 #[derive(Debug)]
 pub(crate) struct Child {
     /// As the user has named it.
@@ -192,11 +191,12 @@ impl Child {
         child
     }
 
-    /// The hosts below it, as stranded, when it is lost.
-    pub(crate) fn stranded(&mut self) -> Option<Stranded> {
+    /// The hosts below it, when it is lost. Their agents notice the loss at most `silence` earlier or
+    /// later than this process.
+    pub(crate) fn stranded(&mut self, silence: Duration) -> Option<Stranded> {
         let hosts: Vec<(u32, String)> = self.hosts.drain(1.min(self.hosts.len())..).collect();
         let kept = std::mem::take(&mut self.kept);
-        let until = Instant::now() + ADOPTION;
+        let until = Instant::now() + 2 * silence;
         (!hosts.is_empty()).then_some(Stranded { hosts, kept, until })
     }
 
@@ -225,6 +225,22 @@ impl Child {
     pub(crate) fn reached(&self) -> BranchReport {
         let took = self.greeted_after.map(|took| (took.as_nanos() as u64, self.node));
         BranchReport { slowest: took, ..BranchReport::default() }
+    }
+
+    /// Writes and reads. Returns the end of the stream, with its error if it has one.
+    pub(crate) fn read(&mut self) -> Option<Option<io::Error>> {
+        self.stream.flush();
+        let had = self.stream.came().len();
+        let ended = match self.stream.read() {
+            Ok(true) => None,
+            Ok(false) => Some(None),
+            Err(error) => Some(Some(error)),
+        };
+        // Room for output is no sign of life.
+        if self.stream.came().len() != had {
+            self.last_message = Instant::now();
+        }
+        ended
     }
 
     /// The numbers of the hosts of its branch.

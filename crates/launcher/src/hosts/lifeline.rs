@@ -1,10 +1,11 @@
-//! The lifeline of an agent that ssh has started: an idle connection with its head.
+//! The lifeline of an agent that ssh has started: an idle connection with its parent in the tree,
+//! which is `mpirun` or another agent.
 //!
-//! The kernels check each other by TCP keepalive, which also works while the head is stopped or
-//! debugged. If no answer comes for `mpi_agent_silence_s`, or the head's host no longer knows the
-//! connection (a restart), the head's host or the network is gone, and the agent ends its ranks as
-//! if its stream had ended. If the head closes the lifeline, the stream tells why. Without a
-//! lifeline the agent works on.
+//! The kernels check each other by TCP keepalive, which also works while the parent is stopped or
+//! debugged. If no answer comes for `mpi_agent_silence_s`, or the parent's host no longer knows the
+//! connection (a restart), the parent's host or the network is gone, and the agent does as if its
+//! stream had ended. If the parent closes the lifeline, the stream tells why. Without a lifeline the
+//! agent works on.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,10 +21,11 @@ use oxmpi_daemon::channel::SecureChannel;
 use oxmpi_rt_proto::agent::LifelineOffer;
 use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
 
-/// In place of a node's number in the prologue: the head is no daemon, and has a secret of its own.
+/// In place of a node's number in the prologue: the parent is no daemon, and has a secret of its
+/// own.
 pub(crate) const HEAD: u32 = u32::MAX;
 
-/// A connection with the head, or the attempt to connect.
+/// A connection with the parent, or the attempt to connect.
 #[derive(Debug)]
 pub(crate) struct Lifeline {
     addresses: VecDeque<SocketAddr>,
@@ -46,7 +48,7 @@ struct LifelineSocket {
 pub(crate) enum Fate {
     Holds,
     None,
-    /// The head's host no longer answers.
+    /// The parent's host no longer answers.
     Broken,
 }
 
@@ -126,7 +128,7 @@ impl LifelineSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             }
-            // The head sends nothing after its greeting.
+            // The parent sends nothing after its greeting.
             if self.channel.next_message().map_err(io::Error::other)?.is_some() {
                 return Err(io::ErrorKind::InvalidData.into());
             }

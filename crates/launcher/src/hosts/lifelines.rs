@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxmpi_sys::net::{self, Listener, Socket};
 use oxmpi_wire::Secret;
@@ -52,6 +52,7 @@ pub(crate) struct Arrival {
     /// The hosts of its branch, its own first.
     pub(crate) nodes: Vec<u32>,
     pub(crate) stream: Stream,
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -76,9 +77,13 @@ impl Lifelines {
         children: Vec<&mut Child>,
         adopter: Option<&LifelineOffer>,
     ) -> (Lifelines, Option<LifelineOffer>) {
-        let needing = children.iter().filter(|child| child.needs_lifeline()).count();
         let adopts = launch.params.mpi_ft_enable() && !children.is_empty();
-        let (lifelines, offer) = Lifelines::listen(launch, needing, adopts);
+        let agents = match adopts {
+            // All agents of a branch may come at once.
+            true => children.iter().map(|child| child.hosts.len()).sum(),
+            false => children.iter().filter(|child| child.needs_lifeline()).count(),
+        };
+        let (lifelines, offer) = Lifelines::listen(launch, agents, adopts);
         for child in children {
             let is_needed = child.needs_lifeline();
             if let Some(parent) = offer.clone().filter(|_| is_needed || adopts) {
@@ -115,7 +120,7 @@ impl Lifelines {
     }
 
     /// Handles a connection's data; `None`: it has ended or is not an agent's.
-    fn read(&mut self, number: u32) -> Option<()> {
+    fn read(&mut self, number: u32, events: &OwnedFd) -> Option<()> {
         let silence = self.silence;
         let guest = self.all.get_mut(&number)?;
         let mut bytes = [0; 512];
@@ -135,7 +140,7 @@ impl Lifelines {
                 Some(DaemonMessage::Purpose(Purpose::Stranded { number: last, nodes, .. }))
                     if self.adopts && guest.node.is_none() =>
                 {
-                    return self.note_arrival(number, last, nodes);
+                    return self.note_arrival((number, events), last, nodes);
                 }
                 Some(_) => return None,
                 None => {}
@@ -148,13 +153,20 @@ impl Lifelines {
     }
 
     /// The connection becomes the stream of an agent.
-    fn note_arrival(&mut self, guest: u32, number: u64, nodes: Vec<u32>) -> Option<()> {
+    fn note_arrival(
+        &mut self,
+        (guest, events): (u32, &OwnedFd),
+        number: u64,
+        nodes: Vec<u32>,
+    ) -> Option<()> {
         let Guest { socket, mut channel, .. } = self.all.remove(&guest)?;
+        // The stream keeps the socket open, and the kernel would go on to report events.
+        epoll::delete(events, &socket).ok()?;
         let sent = socket.send_bytes(channel.output()).ok()?;
         channel.sent(sent);
         net::end_when_unanswered(&socket, self.silence).ok()?;
         let stream = Stream::over(socket.as_fd().try_clone_to_owned().ok()?, Some(channel)).ok()?;
-        self.arrived.push(Arrival { number, nodes, stream });
+        self.arrived.push(Arrival { number, nodes, stream, since: Instant::now() });
         Some(())
     }
 
@@ -165,7 +177,9 @@ impl Lifelines {
 
     /// An agent may come before the loss of its parent is noticed here.
     pub(crate) fn keep_for_later(&mut self, arrival: Arrival) {
-        self.arrived.push(arrival);
+        if arrival.since.elapsed() < 2 * self.silence {
+            self.arrived.push(arrival);
+        }
     }
 
     /// Adds a connection, and returns its number with the connection that it displaces.
@@ -208,7 +222,7 @@ impl Lifelines {
         if number == LISTENER {
             return self.welcome(events, name);
         }
-        if self.read(number).is_none() {
+        if self.read(number, events).is_none() {
             self.all.remove(&number);
         }
         if self.is_complete() && !self.adopts {

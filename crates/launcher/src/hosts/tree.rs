@@ -12,8 +12,7 @@
 //!    upward names them.
 //! 5. In a job that survives failures only the child itself is lost: the agents below it connect
 //!    with this one ([`Stranded`]). Both sides keep messages ([`Kept`]) until the other side has
-//! them,
-//!    and send them again then, so that none is lost and none is handled twice.
+//!    them, and send them again then, so that none is lost and none is handled twice.
 //! 6. A question about states must not wait for an agent that hangs: after a time its branch counts
 //!    as silent ([`Junction::give_up`]). An agent with more levels below it waits longer, so that
 //!    the answer of its healthy children is there in time.
@@ -21,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use oxmpi_rt_proto::agent::{BranchReport, ProcessEvent, Receivers, Round};
+use oxmpi_rt_proto::agent::{BranchReport, ProcessEvent, Receivers, Round, Seen};
 
 /// The wait for states is shorter than this for any number of levels. The head waits longer.
 const STATES: Duration = Duration::from_millis(1800);
@@ -114,6 +113,8 @@ pub(crate) struct Junction {
     events: Vec<ProcessEvent>,
     /// The processes of the branch that run.
     running: usize,
+    /// States of answers that came after their round: their agents do not send them again.
+    late: Vec<(u32, Seen)>,
 }
 
 #[derive(Debug)]
@@ -150,7 +151,10 @@ impl Junction {
             awaited: children.iter().copied().collect(),
             awaits_own: to.has(self.node),
             until: is_timed.then_some(now + limit),
-            report: BranchReport::default(),
+            report: BranchReport {
+                seen: if is_timed { std::mem::take(&mut self.late) } else { Vec::new() },
+                ..BranchReport::default()
+            },
         };
         self.gathers.insert(round, gather);
     }
@@ -162,7 +166,10 @@ impl Junction {
         child: Option<usize>,
         report: BranchReport,
     ) -> Option<BranchReport> {
-        let gather = self.gathers.get_mut(&round)?;
+        let Some(gather) = self.gathers.get_mut(&round) else {
+            self.late.extend(report.seen);
+            return None;
+        };
         gather.report.add(report);
         match child {
             Some(child) => _ = gather.awaited.remove(&child),

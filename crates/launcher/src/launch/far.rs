@@ -117,8 +117,9 @@ impl Launcher<'_> {
 
     /// Sends a message to the agents of a branch.
     pub(super) fn post_far(&mut self, at: usize, message: &ToAgent) {
-        if let Some(Some(far)) = self.far.get_mut(at) {
-            far.post(message);
+        match self.far.get_mut(at) {
+            Some(Some(far)) => far.post(message),
+            _ => self.keep_for_branch(at, message),
         }
     }
 
@@ -148,13 +149,7 @@ impl Launcher<'_> {
     /// Handles messages of an agent, and room in its stream.
     pub(super) fn far_ready(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
-        far.child.stream.flush();
-        let ended = match far.child.stream.read() {
-            Ok(true) => None,
-            Ok(false) => Some(None),
-            Err(error) => Some(Some(error)),
-        };
-        far.child.last_message = Instant::now();
+        let ended = far.child.read();
         self.read_agent(at);
         if let Some(error) = ended {
             self.lose_host(at, error);
@@ -351,15 +346,9 @@ impl Launcher<'_> {
                 by_branch[*at].push((rank, *node));
             }
         }
-        let stranded: Vec<u32> = self
-            .stranded
-            .iter()
-            .flat_map(|(at, _)| by_branch[*at].clone())
-            .map(|(rank, _)| rank)
-            .collect();
-        if !stranded.is_empty() {
-            let signal = ToAgent::Signal { number: signal.as_raw(), ranks: stranded };
-            self.keep_for_stranded(&signal, &Receivers::All);
+        for at in self.stranded.iter().map(|(at, _)| *at).collect::<Vec<_>>() {
+            let ranks = by_branch[at].iter().map(|(rank, _)| *rank).collect();
+            self.keep_for_branch(at, &ToAgent::Signal { number: signal.as_raw(), ranks });
         }
         for (far, ranks) in self.far.iter_mut().zip(by_branch) {
             let Some(far) = far.as_mut().filter(|_| !ranks.is_empty()) else { continue };
@@ -458,11 +447,11 @@ impl Launcher<'_> {
             }
         }
         self.give_up(&unanswered);
-        self.adopt_arrived();
-        self.lose_late_stranded(now);
         for at in silent {
             self.far_ready_if_there(at);
         }
+        self.adopt_arrived();
+        self.lose_late_stranded(now);
     }
 
     /// Whether output from other hosts may be on its way.

@@ -127,14 +127,13 @@ pub struct Seen {
 }
 
 impl FromAgent {
-    /// Whether the message must reach the head even if an agent between is lost. Answers need not:
-    /// their round fails or is begun again.
+    /// Whether the message must reach the head even if an agent between is lost. Answers need not,
+    /// as their round fails or is begun again, and texts may be lost with a host.
     pub fn is_kept(&self) -> bool {
         matches!(
             self,
             FromAgent::Relay { .. }
                 | FromAgent::RelayEnded { .. }
-                | FromAgent::Text { .. }
                 | FromAgent::Request { .. }
                 | FromAgent::Output { .. }
                 | FromAgent::Answer { .. }

@@ -22,7 +22,7 @@ use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
 
 /// After this count of the head's messages they are acknowledged.
 const ACKNOWLEDGED: u32 = 64;
-/// The limit for a connection with the grandparent, and for its answer.
+/// The limit for a connection with the grandparent.
 const REACHING: Duration = Duration::from_secs(10);
 
 impl Agent<'_> {
@@ -47,9 +47,8 @@ impl Agent<'_> {
         }
     }
 
-    /// The stream from the parent has ended: connects with the grandparent. Returns whether the
-    /// agent goes on.
-    pub(super) fn finds_new_parent(&mut self) -> bool {
+    /// The parent is lost: connects with the grandparent. Returns whether the agent goes on.
+    pub(super) fn moves_to_grandparent(&mut self) -> bool {
         let Some(adopter) = self.adopter.take().filter(|_| self.adopted_until.is_none()) else {
             return false;
         };
@@ -64,7 +63,9 @@ impl Agent<'_> {
             Ok(stream) => {
                 info!("the parent is lost; connected with the grandparent");
                 (self.head, self.is_waiting_for_room) = (stream, false);
-                self.adopted_until = Some(Instant::now() + REACHING);
+                (self.lifeline, self.is_moving) = (None, true);
+                // The grandparent may notice the loss later.
+                self.adopted_until = Some(Instant::now() + 2 * self.silence);
                 (self.parent, self.under_way) = (Some(adopter), 0);
                 true
             }
@@ -107,10 +108,12 @@ impl Agent<'_> {
             self.under_way += u64::from(output);
             self.head.post(&frame);
         }
+        self.is_moving = false;
         let events = self.all_events.clone();
         if !events.is_empty() {
-            self.post(&FromAgent::Events(events));
+            self.post_now(&FromAgent::Events(events));
         }
+        self.send_events();
     }
 
     pub(super) fn lifeline_ready(&mut self, number: u32) {
@@ -147,9 +150,10 @@ impl Agent<'_> {
         for stranded in
             self.stranded.extract_if(.., |stranded| stranded.until <= now).collect::<Vec<_>>()
         {
-            let nodes = stranded.hosts.iter().map(|(node, _)| *node).collect();
-            let text = "it has not come to the parent of its lost parent".to_string();
-            self.post(&FromAgent::HostsLost { nodes, text });
+            for (node, _) in stranded.hosts {
+                let text = "it has not come to the parent of its lost parent".to_string();
+                self.post(&FromAgent::HostsLost { nodes: vec![node], text });
+            }
         }
     }
 }

@@ -115,13 +115,7 @@ impl Agent<'_> {
     /// Handles messages of a child, and room in its stream.
     pub(super) fn child_ready(&mut self, at: usize) {
         let Some(Some(child)) = self.children.get_mut(at) else { return };
-        child.stream.flush();
-        let ended = match child.stream.read() {
-            Ok(true) => None,
-            Ok(false) => Some(None),
-            Err(error) => Some(Some(error)),
-        };
-        child.last_message = Instant::now();
+        let ended = child.read();
         self.read_child(at);
         if let Some(error) = ended {
             self.lose_child(at, error);
@@ -213,7 +207,7 @@ impl Agent<'_> {
         warn!(host = child.host, why = text, "an agent below this one is lost");
         if self.survives {
             nodes.truncate(1);
-            self.stranded.extend(child.stranded());
+            self.stranded.extend(child.stranded(self.silence));
         }
         self.post(&FromAgent::HostsLost { nodes, text });
         for (round, report) in complete {
@@ -253,12 +247,12 @@ impl Agent<'_> {
                 silent.push((at, limit));
             }
         }
-        self.adopt_arrived();
-        self.lose_late_stranded(now);
         for (at, limit) in silent {
             let text = format!("nothing has come from it for {} s", limit.as_secs());
             self.lose_child(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
         }
+        self.adopt_arrived();
+        self.lose_late_stranded(now);
     }
 
     /// The time of the next [`Agent::service_children`].
@@ -272,8 +266,12 @@ impl Agent<'_> {
         self.children.iter().flatten().map(limit).chain(times).min()
     }
 
-    /// Ends the agents below, and waits for that.
+    /// Ends the agents below, and waits for that. If this agent alone ends, in a job that survives
+    /// failures, they go to its parent.
     pub(super) fn end_children(&mut self) {
+        if self.survives && !self.is_ended {
+            return self.children.clear();
+        }
         let mut all: Vec<Child> = self.children.iter_mut().filter_map(Option::take).collect();
         let mut texts = Vec::new();
         Child::end_all(&mut all, |text| texts.push(text.to_string()));

@@ -61,6 +61,13 @@ impl Agent<'_> {
     /// Drops the state of processes that no request can name any more.
     pub(super) fn forget(&mut self, processes: Range<u32>) {
         self.addresses.retain(|number, _| !processes.contains(number));
+        self.answered
+            .retain(|(asker, number)| !processes.contains(asker) && !processes.contains(number));
+        self.sent.retain(|number, _| !processes.contains(number));
+        self.all_events.retain(|event| {
+            let (ProcessEvent::Closed { rank, .. } | ProcessEvent::Exited { rank, .. }) = event;
+            !processes.contains(rank)
+        });
         self.ranks.forget(processes);
     }
 

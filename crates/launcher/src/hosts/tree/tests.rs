@@ -71,7 +71,14 @@ fn no_round_waits_for_a_lost_branch_nor_a_question_for_a_silent_one() {
     assert!(junction.time() < Some(now + STATES));
     let [(_, report)] = &junction.give_up(now + STATES)[..] else { panic!("it waits") };
     assert_eq!(report.silent, [3]);
-    assert_eq!(junction.add(seen, Some(1), of(3)), None, "it is too late");
+    let state = Seen { last_call: 7, ..Seen::default() };
+    let late = BranchReport { seen: vec![(3, state)], ..BranchReport::default() };
+    assert_eq!(junction.add(seen, Some(1), late), None, "it is too late");
+    let next = Round::Seen { query: 5 };
+    junction.begin(next, &Receivers::All, &[1], now);
+    assert_eq!(junction.add(next, None, BranchReport::default()), None);
+    let report = junction.add(next, Some(1), BranchReport::default()).unwrap();
+    assert_eq!(report.seen, [(3, state)], "its states come with the next answer");
 }
 
 fn end(rank: u32, exit: Exit, stage: MpiStage) -> ProcessEvent {

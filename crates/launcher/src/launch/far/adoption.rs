@@ -45,6 +45,17 @@ impl Launcher<'_> {
         }
     }
 
+    /// Keeps a message for the agents of a lost branch.
+    pub(in super::super) fn keep_for_branch(&mut self, at: usize, message: &ToAgent) {
+        for (_, stranded) in self.stranded.iter_mut().filter(|(of, _)| *of == at) {
+            let number = numbered(self.numbers.as_deref(), message);
+            if number > 0 {
+                let route = DownRoute { to: Receivers::All, round: None, number };
+                stranded.kept.keep(number, message.encode(&route));
+            }
+        }
+    }
+
     /// Requests the addresses of a process whose agent may come back.
     pub(in super::super) fn request_addresses_of_stranded(&mut self, asker: u32, wanted: u32) {
         let node = self.members.get(&wanted).map(|member| member.node);
@@ -116,14 +127,15 @@ impl Launcher<'_> {
     pub(in super::super) fn lose_late_stranded(&mut self, now: Instant) {
         let late = self.stranded.extract_if(.., |(_, stranded)| stranded.until <= now);
         for (at, stranded) in late.collect::<Vec<_>>() {
-            let nodes: Vec<u32> = stranded.hosts.iter().map(|(node, _)| *node).collect();
-            let members = &self.members;
-            let is_its = |(_, wanted): &mut (u32, u32)| {
-                members.get(wanted).is_some_and(|member| nodes.contains(&member.node))
-            };
-            let requests = self.stranded_requests.extract_if(.., is_its).collect();
-            let text = "it has not come to mpirun after the loss of its parent".to_string();
-            self.note_lost(at, &nodes, text, requests);
+            for (lost, _) in stranded.hosts {
+                let members = &self.members;
+                let is_its = |(_, wanted): &mut (u32, u32)| {
+                    members.get(wanted).is_some_and(|member| member.node == lost)
+                };
+                let requests = self.stranded_requests.extract_if(.., is_its).collect();
+                let text = "it has not come to mpirun after the loss of its parent".to_string();
+                self.note_lost(at, &[lost], text, requests);
+            }
         }
     }
 }

@@ -68,7 +68,7 @@ impl Launcher<'_> {
         let mut requests = std::mem::take(&mut far.address_requests);
         if self.launch.params.mpi_ft_enable() {
             nodes.truncate(1);
-            self.stranded.extend(far.child.stranded().map(|stranded| (at, stranded)));
+            self.stranded.extend(far.child.stranded(far.silence).map(|stranded| (at, stranded)));
             requests = self.put_back_requests(requests);
         }
         drop(far);
