@@ -191,8 +191,8 @@ impl Child {
         child
     }
 
-    /// The hosts below it, when it is lost. Their agents notice the loss at most `silence` earlier or
-    /// later than this process.
+    /// The hosts below it, when it is lost. Their agents notice the loss at most `silence` earlier
+    /// or later than this process.
     pub(crate) fn stranded(&mut self, silence: Duration) -> Option<Stranded> {
         let hosts: Vec<(u32, String)> = self.hosts.drain(1.min(self.hosts.len())..).collect();
         let kept = std::mem::take(&mut self.kept);

@@ -4,8 +4,8 @@
 //! The kernels check each other by TCP keepalive, which also works while the parent is stopped or
 //! debugged. If no answer comes for `mpi_agent_silence_s`, or the parent's host no longer knows the
 //! connection (a restart), the parent's host or the network is gone, and the agent does as if its
-//! stream had ended. If the parent closes the lifeline, the stream tells why. Without a lifeline the
-//! agent works on.
+//! stream had ended. If the parent closes the lifeline, the stream tells why. Without a lifeline
+//! the agent works on.
 
 use std::collections::VecDeque;
 use std::io;
