@@ -1,0 +1,33 @@
+//! The ways into jobs that other launchers have started: Slurm's `srun`, Hydra (the `mpiexec` of
+//! MPICH and of Intel MPI), and Open MPI's `prterun`.
+//!
+//! Such a launcher starts a program several times and serves the processes as their *process
+//! manager*: each process can read its number (its rank) and the number of processes from it, leave
+//! values under keys, wait until all processes have done so (a *fence*), and read the values of the
+//! others. That is enough for the processes to find each other: each writes its address, and after
+//! the fence each reads the addresses of the others. Then they are one job.
+//!
+//! The launchers differ in the protocol:
+//!
+//! | protocol | launchers | what a process has |
+//! |---|---|---|
+//! | PMI-1 | `srun --mpi=pmi2`, Hydra | a socket that it inherits (PMI_FD), or an address (PMI_PORT) |
+//! | PMIx | `srun --mpi=pmix`, `prterun` | addresses of a server (PMIX_SERVER_URI*) for the library `libpmix.so.2` |
+//! | none | `srun --mpi=none` | variables of Slurm, and MUNGE, by which processes prove their user |
+//!
+//! [`ProcessManager`] has the operations that all of them can do; each protocol is one module that
+//! implements it. Nothing here decides how OxMPI uses the values.
+//!
+//! | module | content |
+//! |---|---|
+//! | `manager` | the trait [`ProcessManager`], and [`JoinError`] |
+//!
+//! Everything that comes from outside (variables, lines, values) can be wrong, and each wait has a
+//! limit of time: the result is a [`JoinError`], whose text names the manager, the value and the
+//! remedy.
+#![deny(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
+
+mod manager;
+
+pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};

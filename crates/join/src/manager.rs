@@ -1,0 +1,104 @@
+//! The operations that all process managers can do, and their failures.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use oxmpi_sys::foreign::LibraryError;
+
+/// A connection with the process manager that has started this process as one of several.
+pub trait ProcessManager: Debug {
+    /// The manager in the texts for users: `PMI-1 (PMI_FD 14)`.
+    fn shown(&self) -> String;
+
+    /// The number of this process in the job.
+    fn rank(&self) -> u32;
+
+    /// The number of processes in the job; at least one.
+    fn size(&self) -> u32;
+
+    /// The name of the job: the same in all its processes, and another one in each other job or
+    /// step.
+    fn job(&self) -> &str;
+
+    /// Leaves a value under a key, which all processes can read after the next fence. Each key
+    /// takes one value in a job: managers refuse the second one, or forget the first one. A key
+    /// has at most [`LONGEST_KEY`] bytes, letters, digits, `-`, `_` and `.`.
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), JoinError>;
+
+    /// Waits until all processes of the job have called this function.
+    fn fence(&mut self, limit: Duration) -> Result<(), JoinError>;
+
+    /// The value under a key that the process `rank` has left before the last fence; `None` if it
+    /// has left none there.
+    fn get(&mut self, rank: u32, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError>;
+
+    /// Starts further processes as a job of their own, with values that they can [`inherited`]
+    /// there. Returns when the manager has started them.
+    ///
+    /// [`inherited`]: ProcessManager::inherited
+    fn spawn(
+        &mut self,
+        programs: &[SpawnedProgram],
+        values: &[(&str, &[u8])],
+        limit: Duration,
+    ) -> Result<(), JoinError>;
+
+    /// A value that the process has left here that has spawned this job; `None` if this job was
+    /// not spawned, or not with this key.
+    fn inherited(&mut self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError>;
+
+    /// Has the manager end all processes of the job. The launcher ends with this code if it can,
+    /// and prints the text if it prints texts. This process is usually ended as well; if the
+    /// function returns, the caller ends the process.
+    fn abort(&mut self, code: i32, text: &str) -> JoinError;
+
+    /// Takes leave: from then on the end of this process is no failure, and other programs of this
+    /// process can have the manager, if it takes several.
+    fn leave(self: Box<Self>) -> Result<(), JoinError>;
+}
+
+/// In bytes. Managers allow 64 bytes at least, of which some serve to number the parts of a long
+/// value.
+pub const LONGEST_KEY: usize = 40;
+
+/// Some processes with the same command, for [`ProcessManager::spawn`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnedProgram {
+    pub program: String,
+    pub arguments: Vec<String>,
+    pub processes: u32,
+    /// Hints for the launcher by their names in MPI, such as `wdir` and `host`.
+    pub hints: Vec<(String, String)>,
+}
+
+/// The failure of a way into a job; its text is for users.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// A variable of the launcher that is missing or no number, for example.
+    #[error("{variable} is '{value}', which is {why}; {remedy}")]
+    Variable { variable: &'static str, value: String, why: &'static str, remedy: &'static str },
+    /// The manager has refused a call.
+    #[error("{manager} refuses {call}: {why}")]
+    Refused { manager: String, call: String, why: String },
+    /// An answer that this protocol does not have there.
+    #[error("{manager} answers {call} by '{answer}', which cannot be understood")]
+    Answer { manager: String, call: String, answer: String },
+    /// The manager is gone.
+    #[error(
+        "the connection with {manager} has ended during {call} ({why}): the launcher has ended, or ends this job"
+    )]
+    Gone { manager: String, call: String, why: String },
+    #[error("{manager} has not answered {call} within {seconds} s; {remedy}")]
+    Late { manager: String, call: String, seconds: u64, remedy: String },
+    /// The manager does not have this operation.
+    #[error("{manager} cannot {call}; {remedy}")]
+    Unable { manager: String, call: &'static str, remedy: String },
+    /// A key or a value that no manager takes: a fault of the caller.
+    #[error("'{key}' cannot be left with {manager}: {why}")]
+    Key { manager: String, key: String, why: &'static str },
+    /// The process has called [`ProcessManager::abort`], and still runs.
+    #[error("{manager} was requested to end the job with code {code}")]
+    Aborted { manager: String, code: i32 },
+}
