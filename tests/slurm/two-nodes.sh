@@ -20,7 +20,7 @@ files=/run/two-nodes
 PATH=$PATH:/usr/sbin:/sbin
 
 write_configuration() {
-    mkdir -p $files/{a,b,state,log}
+    mkdir -p $files/{a,b,state,log,{spool,tmp}_node{a,b}}
     chmod 700 $files/state
     printf '127.0.0.1 localhost\n10.77.0.1 nodea\n10.77.0.2 nodeb\n' >$files/hosts
     (umask 077 && head -c 1024 /dev/urandom >$files/munge.key)
@@ -34,6 +34,7 @@ StateSaveLocation=$files/state
 SlurmdSpoolDir=$files/spool_%n
 SlurmctldPidFile=$files/slurmctld.pid
 SlurmdPidFile=$files/slurmd_%n.pid
+TmpFS=$files/tmp_%n
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
