@@ -22,6 +22,8 @@
 //! |---|---|
 //! | `manager` | the trait [`ProcessManager`], and [`JoinError`] |
 //! | [`pmi1`] | PMI-1 by PMI_FD or PMI_PORT |
+//! | [`pmix`] | PMIx by `libpmix.so.2`, opened at run time |
+//! | `value` | bytes as texts |
 //!
 //! Everything that comes from outside (variables, lines, values) can be wrong, and each wait has a
 //! limit of time: the result is a [`JoinError`], whose text names the manager, the value and the
@@ -31,5 +33,8 @@
 
 mod manager;
 pub mod pmi1;
+#[allow(unsafe_code)] // the calls of a C library
+pub mod pmix;
+mod value;
 
 pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};

@@ -61,6 +61,16 @@ pub trait ProcessManager: Debug {
 /// value.
 pub const LONGEST_KEY: usize = 40;
 
+/// Checks that all managers take a key.
+pub(crate) fn check_key(key: &str, manager: impl FnOnce() -> String) -> Result<(), JoinError> {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(is_fine) {
+        return Ok(());
+    }
+    let why = "a key has letters, digits, '-', '_' and '.', 40 at most";
+    Err(JoinError::Key { manager: manager(), key: key.to_string(), why })
+}
+
 /// Some processes with the same command, for [`ProcessManager::spawn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnedProgram {

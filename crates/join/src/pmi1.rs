@@ -2,8 +2,8 @@
 //! of MPICH and of Intel MPI.
 //!
 //! The launcher leaves each process a socket (PMI_FD, with PMI_RANK and PMI_SIZE), or the address
-//! of a listener (PMI_PORT, with PMI_ID; Hydra's option `-pmi-port`). [`line`](mod@line) has the
-//! lines, [`value`] the form of values.
+//! of a listener (PMI_PORT, with PMI_ID; Hydra's option `-pmi-port`). `line` has the
+//! lines, `value` the form of values.
 //!
 //! Facts about the managers, each tried:
 //!
@@ -12,12 +12,11 @@
 //! - A second value under a key replaces the first one at once, also before a fence.
 //! - After `finalize` the manager closes the socket. A later program of the process finds it
 //!   closed.
-//! - `get` of a key without a value is an answer with a result code, in other words in each manager.
+//! - For a key without a value each manager answers by another result code.
 
 mod line;
 #[cfg(test)]
 mod tests;
-mod value;
 
 use std::net::TcpStream;
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
@@ -30,8 +29,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use self::line::{Answer, is_one_line, is_word, take_line};
-use self::value::{LEAST_ROOM, decoded, first_part, part_key, split};
-use crate::manager::{Deadline, JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
+use crate::manager::{Deadline, JoinError, ProcessManager, SpawnedProgram, check_key};
+use crate::value::{LEAST_ROOM, MOST_PARTS, decoded, first_part, part_key, split};
 
 /// The limit for the answer to a request that waits for no other process.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -137,13 +136,10 @@ impl Pmi1 {
         format!("cmd=put kvsname={} key={key} value={text}", self.job)
     }
 
-    /// Checks a key, and splits a value into parts for this manager.
+    /// Splits a value into parts for this manager.
     fn parts(&self, key: &str, value: &[u8]) -> Result<Vec<String>, JoinError> {
         let error = |why| JoinError::Key { manager: self.shown(), key: key.to_string(), why };
-        if !is_key(key) {
-            return Err(error("a key has letters, digits, '-', '_' and '.', 40 at most"));
-        }
-        let room = self.room(&full_key(u32::MAX, &part_key(key, value::MOST_PARTS)));
+        let room = self.room(&full_key(u32::MAX, &part_key(key, MOST_PARTS)));
         if room < LEAST_ROOM {
             return Err(error("the manager takes shorter values only"));
         }
@@ -256,11 +252,6 @@ fn inherited_key(key: &str) -> String {
     format!("inherited-{key}")
 }
 
-fn is_key(key: &str) -> bool {
-    (1..=LONGEST_KEY).contains(&key.len())
-        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-}
-
 fn connected(address: &str, manager: &str) -> Result<OwnedFd, JoinError> {
     // The name is resolved by the C library, which has limits of its own.
     let tried = TcpStream::connect(address).map_err(|error| JoinError::Gone {
@@ -289,6 +280,7 @@ impl ProcessManager for Pmi1 {
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), JoinError> {
+        check_key(key, || self.shown())?;
         for (number, part) in self.parts(key, value)?.iter().enumerate() {
             let line = self.put_line(&full_key(self.rank, &part_key(key, number)), part);
             let answer = self.lines.call(&line, "put_result")?;
@@ -317,6 +309,7 @@ impl ProcessManager for Pmi1 {
     ) -> Result<(), JoinError> {
         let mut preput = Vec::new();
         for (key, value) in values {
+            check_key(key, || self.shown())?;
             let parts = self.parts(&inherited_key(key), value)?;
             preput.extend(
                 parts

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::{JoinHandle, spawn};
 
 use super::*;
+use crate::manager::LONGEST_KEY;
 
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(20);

@@ -1,27 +1,27 @@
-//! Bytes as values of PMI-1, which have no blanks and a limited length: pure.
+//! Bytes as texts for managers and launchers that take no bytes: pure.
 //!
-//! The bytes are written in 64 characters, six bits each, and split into parts. The first part
-//! stands under the key itself and begins with the number of parts and a point; part N stands
-//! under `KEY.N`.
+//! The bytes are written in 64 characters, six bits each. For PMI-1, whose values have a limited
+//! length, the text is split into parts: the first part stands under the key itself and begins with
+//! the number of parts and a point; part N stands under `KEY.N`.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// More parts than any value here has; the limit keeps a wrong number from reading for hours.
-pub(super) const MOST_PARTS: usize = 10_000;
+pub(crate) const MOST_PARTS: usize = 10_000;
 
 /// The longest number of parts, and the point behind it.
 const NUMBER_ROOM: usize = 6;
 
 /// The shortest length of a part for which [`split`] has room.
-pub(super) const LEAST_ROOM: usize = 2 * NUMBER_ROOM;
+pub(crate) const LEAST_ROOM: usize = 2 * NUMBER_ROOM;
 
 /// The key under which a part stands.
-pub(super) fn part_key(key: &str, part: usize) -> String {
+pub(crate) fn part_key(key: &str, part: usize) -> String {
     if part == 0 { key.to_string() } else { format!("{key}.{part}") }
 }
 
 /// The parts of a value, each of at most `room` characters. `None`: the value is too long.
-pub(super) fn split(value: &[u8], room: usize) -> Option<Vec<String>> {
+pub(crate) fn split(value: &[u8], room: usize) -> Option<Vec<String>> {
     let text = encoded(value);
     let room = room.checked_sub(NUMBER_ROOM).filter(|room| *room > 0)?;
     let mut parts: Vec<String> =
@@ -38,13 +38,14 @@ pub(super) fn split(value: &[u8], room: usize) -> Option<Vec<String>> {
 
 /// The number of parts, and the beginning of the text, of a first part. `None`: it is no value of
 /// [`split`].
-pub(super) fn first_part(part: &str) -> Option<(usize, &str)> {
+pub(crate) fn first_part(part: &str) -> Option<(usize, &str)> {
     let (number, text) = part.split_once('.')?;
     let number = number.parse().ok()?;
     (1..=MOST_PARTS).contains(&number).then_some((number, text))
 }
 
-fn encoded(value: &[u8]) -> String {
+/// Letters, digits, `-` and `_`.
+pub(crate) fn encoded(value: &[u8]) -> String {
     let mut text = String::with_capacity(value.len().div_ceil(3) * 4);
     for three in value.chunks(3) {
         let byte = |place: usize| u32::from(three.get(place).copied().unwrap_or(0));
@@ -56,8 +57,8 @@ fn encoded(value: &[u8]) -> String {
     text
 }
 
-/// The bytes of the joined parts, without the number. `None`: another program has written it.
-pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
+/// The bytes of [`encoded`]. `None`: another program has written the text.
+pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| DIGITS.iter().position(|digit| digit == byte);
     let mut value = Vec::with_capacity(text.len() / 4 * 3);
     for four in text.as_bytes().chunks(4) {
