@@ -23,7 +23,6 @@ use std::fmt;
 use oxmpi_param::Params;
 
 use self::evidence::Evidence;
-pub use self::evidence::{is_alive, line_of, parent_of};
 
 use crate::lost::lost_rank;
 pub use crate::lost::{LAUNCHER_VARIABLE, LostRank};

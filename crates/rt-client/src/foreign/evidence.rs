@@ -6,14 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::process::id;
 use std::time::Duration;
 
-use oxmpi_sys::process_stat::ProcessStat;
+use oxmpi_sys::process_stat::line_of;
 use oxmpi_sys::spawn::is_live_socket;
 
 use crate::lost::LAUNCHER_VARIABLE;
 
 /// The limit for a PMIx server on this machine to accept.
 const PATIENCE: Duration = Duration::from_millis(500);
-const GENERATIONS: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
@@ -79,30 +78,6 @@ impl Evidence {
 
 fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
     std::env::var(variable).ok()?.trim().parse().ok()
-}
-
-/// A process and its ancestors below `mpirun`, and whether `mpirun` is among the ancestors.
-pub fn line_of(process: u32, mpirun: Option<u32>) -> (Vec<i32>, bool) {
-    let mut line = Vec::new();
-    let mut next = Some(process);
-    while let Some(process) = next.filter(|process| *process > 0 && line.len() < GENERATIONS) {
-        if Some(process) == mpirun {
-            return (line, true);
-        }
-        line.push(process.cast_signed());
-        next = parent_of(process);
-    }
-    (line, false)
-}
-
-/// Whether a process runs; a zombie does not.
-pub fn is_alive(process: u32) -> bool {
-    ProcessStat::of(process).is_some_and(|stat| !stat.has_ended())
-}
-
-/// The parent of a process; 0 if it is outside this PID namespace.
-pub fn parent_of(process: u32) -> Option<u32> {
-    ProcessStat::of(process).map(|stat| stat.parent)
 }
 
 fn pmix_server() -> Option<String> {
@@ -192,20 +167,5 @@ mod tests {
         drop(listener);
         assert!(!address.takes_connections());
         assert!(!Address::Unix("/nonexistent/socket".into()).takes_connections());
-    }
-
-    #[test]
-    fn the_line_of_a_process_ends_below_its_mpirun() {
-        let parent = std::os::unix::process::parent_id();
-        let own = id().cast_signed();
-        let (line, is_below) = line_of(id(), None);
-        assert!(line.starts_with(&[own, parent.cast_signed()]) && !is_below, "{line:?}");
-        assert_eq!(line_of(id(), Some(parent)), (vec![own], true));
-        assert_eq!(line_of(id(), Some(id())), (vec![], true));
-        assert!(is_alive(id()) && !is_alive(u32::MAX));
-        assert_eq!(
-            (parent_of(id()), parent_of(1), parent_of(u32::MAX)),
-            (Some(parent), Some(0), None)
-        );
     }
 }
