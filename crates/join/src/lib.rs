@@ -24,6 +24,7 @@
 //! | [`pmi1`] | PMI-1 by PMI_FD or PMI_PORT |
 //! | [`pmix`] | PMIx by `libpmix.so.2`, opened at run time |
 //! | `value` | bytes as texts |
+//! | [`evidence`] | which launcher has started this process |
 //!
 //! Everything that comes from outside (variables, lines, values) can be wrong, and each wait has a
 //! limit of time: the result is a [`JoinError`], whose text names the manager, the value and the
@@ -31,6 +32,7 @@
 #![deny(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
+pub mod evidence;
 mod manager;
 pub mod pmi1;
 #[allow(unsafe_code)] // the calls of a C library
