@@ -39,4 +39,22 @@ pub mod pmi1;
 pub mod pmix;
 mod value;
 
+use self::evidence::LiveManager;
 pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
+
+/// Connects this process with a manager. `pmix_library`: the file of the library PMIx.
+pub fn connect(
+    manager: &LiveManager,
+    pmix_library: &str,
+) -> Result<Box<dyn ProcessManager>, JoinError> {
+    match manager {
+        LiveManager::Pmi1(address) => Ok(Box::new(pmi1::Pmi1::connect(address)?)),
+        LiveManager::Pmix { .. } => Ok(Box::new(pmix::Pmix::connect(pmix_library)?)),
+        LiveManager::Slurm { .. } => Err(JoinError::Unable {
+            manager: "srun without PMI".into(),
+            call: "serve as a process manager",
+            remedy: "start the program by 'srun --mpi=pmi2 PROGRAM'; 'srun --mpi=list' prints \
+                     the protocols of this site",
+        }),
+    }
+}
