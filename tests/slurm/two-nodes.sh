@@ -95,8 +95,10 @@ both_idle() {
     [ "$(sinfo -h -N -o %t | sort -u)" = idle ]
 }
 
+# Runs the rest of this script in new namespaces, which end with this process however it ends:
+# unshare(1) itself does not end by SIGTERM.
 unshared() {
-    exec unshare --mount --uts --ipc --pid --fork --kill-child --mount-proc "$@"
+    exec setpriv --pdeathsig KILL unshare --mount --uts --ipc --pid --fork --kill-child --mount-proc "$@"
 }
 
 case ${1:-} in
@@ -111,7 +113,7 @@ case ${1:-} in
     unshared --net "$0" --node-b </dev/null &
     until_true is_apart $!
     ip link add nodea type veth peer name nodeb netns $!
-    unshared "$0" --node-a "$@"
+    (unshared "$0" --node-a "$@")
     ;;
 --node-b)
     until_true ip link show nodeb
@@ -125,6 +127,6 @@ case ${1:-} in
     "$@"
     ;;
 *)
-    unshared --net "$0" --cluster "$@"
+    (unshared --net "$0" --cluster "$@")
     ;;
 esac
