@@ -71,6 +71,9 @@ pub(crate) fn check_key(key: &str, manager: impl FnOnce() -> String) -> Result<(
     Err(JoinError::Key { manager: manager(), key: key.to_string(), why })
 }
 
+/// The operation in the texts about [`ProcessManager::spawn`].
+pub(crate) const SPAWN: &str = "start further processes (MPI_Comm_spawn)";
+
 /// Some processes with the same command, for [`ProcessManager::spawn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnedProgram {
@@ -105,7 +108,7 @@ impl Deadline {
     pub(crate) fn fence_passed(self, manager: &str) -> JoinError {
         let remedy = "some processes of the job have not called it: every process that the \
                       launcher starts must be an MPI program";
-        self.late(manager, "the fence", remedy)
+        self.late(manager, "fence", remedy)
     }
 
     pub(crate) fn late(self, manager: &str, call: &str, remedy: &'static str) -> JoinError {
@@ -129,17 +132,17 @@ pub enum JoinError {
     )]
     Variable { variable: &'static str, value: String, why: String },
     /// The manager has refused a call.
-    #[error("{manager} refuses {call}: {why}")]
+    #[error("{manager} refuses '{call}': {why}")]
     Refused { manager: String, call: String, why: String },
     /// An answer that this protocol does not have there.
-    #[error("{manager} answers {call} by '{answer}', which cannot be understood")]
+    #[error("{manager} answers '{call}' by '{answer}', which cannot be understood")]
     Answer { manager: String, call: String, answer: String },
     /// The manager is gone.
     #[error(
-        "the connection with {manager} has ended during {call} ({why}): the launcher has ended, or ends this job"
+        "the connection with {manager} has ended during '{call}' ({why}): the launcher has ended, or ends this job"
     )]
     Gone { manager: String, call: String, why: String },
-    #[error("{manager} has not answered {call} within {seconds} s; {remedy}")]
+    #[error("{manager} has not answered '{call}' within {seconds} s; {remedy}")]
     Late { manager: String, call: String, seconds: f32, remedy: &'static str },
     /// The manager does not have this operation.
     #[error("{manager} cannot {call}; {remedy}")]

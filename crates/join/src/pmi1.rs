@@ -12,6 +12,9 @@
 //! - A second value under a key replaces the first one at once, also before a fence.
 //! - After `finalize` the manager closes the socket. A later program of the process finds it
 //!   closed.
+//! - Hydra 5.0 at a port starts no further processes: its proxy hangs in most attempts.
+//! - Slurm starts further processes by another `srun` in the allocation, which waits for free
+//!   processors.
 //! - For a key without a value each manager answers by another result code.
 
 mod line;
@@ -29,7 +32,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use self::line::{Answer, is_one_line, is_word, take_line};
-use crate::manager::{Deadline, JoinError, ProcessManager, SpawnedProgram, check_key};
+use crate::manager::{Deadline, JoinError, ProcessManager, SPAWN, SpawnedProgram, check_key};
 use crate::value::{LEAST_ROOM, MOST_PARTS, decoded, first_part, part_key, split};
 
 /// The limit for the answer to a request that waits for no other process.
@@ -77,6 +80,7 @@ pub struct Pmi1 {
     job: String,
     /// The longest value, in bytes.
     longest_value: usize,
+    is_at_port: bool,
 }
 
 impl Pmi1 {
@@ -88,7 +92,7 @@ impl Pmi1 {
             Pmi1Address::Inherited { descriptor, rank, size } => {
                 let socket = take_inherited(*descriptor).ok_or_else(|| JoinError::Gone {
                     manager: manager.clone(),
-                    call: "the first request".into(),
+                    call: "init".into(),
                     why: "the descriptor is closed, or belongs to this program".into(),
                 })?;
                 Pmi1::converse(socket, manager, Identity::Known { rank: *rank, size: *size })
@@ -101,6 +105,7 @@ impl Pmi1 {
 
     fn converse(socket: OwnedFd, manager: String, who: Identity) -> Result<Pmi1, JoinError> {
         let mut lines = Lines { socket, unread: Vec::new(), manager, is_broken: false };
+        let is_at_port = matches!(who, Identity::Id(_));
         let (rank, size) = match who {
             Identity::Known { rank, size } => (rank, size),
             Identity::Id(id) => identify(&mut lines, id)?,
@@ -115,7 +120,7 @@ impl Pmi1 {
         let hello = lines.call("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
         if let Some(why) = hello.refusal() {
             // Slurm refuses if another process of the step has used PMI-2.
-            return Err(lines.refused("version 1.1 of PMI", why));
+            return Err(lines.refused("PMI of version 1.1", why));
         }
         let maxes = lines.call("cmd=get_maxes", "maxes")?;
         // A zero ends a value in the manager.
@@ -123,7 +128,7 @@ impl Pmi1 {
         let name = lines.call("cmd=get_my_kvsname", "my_kvsname")?;
         let job = name.text("kvsname").filter(|job| is_word(job)).map(String::from);
         let job = job.ok_or_else(|| lines.strange("cmd=get_my_kvsname", "no name"))?;
-        Ok(Pmi1 { lines, rank, size, job, longest_value })
+        Ok(Pmi1 { lines, rank, size, job, longest_value, is_at_port })
     }
 
     /// The length that is left for a value in a line with this key.
@@ -285,7 +290,7 @@ impl ProcessManager for Pmi1 {
             let line = self.put_line(&full_key(self.rank, &part_key(key, number)), part);
             let answer = self.lines.call(&line, "put_result")?;
             if let Some(why) = answer.refusal() {
-                return Err(self.lines.refused(&format!("a value under {key}"), why));
+                return Err(self.lines.refused(&format!("put {key}"), why));
             }
         }
         Ok(())
@@ -294,7 +299,7 @@ impl ProcessManager for Pmi1 {
     fn fence(&mut self, limit: Duration) -> Result<(), JoinError> {
         let limit = Deadline::after(limit);
         let answer = self.lines.exchange(FENCE, "barrier_out", limit)?;
-        answer.refusal().map_or(Ok(()), |why| Err(self.lines.refused("a fence", why)))
+        answer.refusal().map_or(Ok(()), |why| Err(self.lines.refused("fence", why)))
     }
 
     fn get(&mut self, rank: u32, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
@@ -307,6 +312,13 @@ impl ProcessManager for Pmi1 {
         values: &[(&str, &[u8])],
         limit: Duration,
     ) -> Result<(), JoinError> {
+        if self.is_at_port {
+            return Err(JoinError::Unable {
+                manager: self.shown(),
+                call: SPAWN,
+                remedy: "leave out the option -pmi-port of mpiexec",
+            });
+        }
         let mut preput = Vec::new();
         for (key, value) in values {
             check_key(key, || self.shown())?;
@@ -325,7 +337,7 @@ impl ProcessManager for Pmi1 {
         }
         let answer = self.lines.exchange(all.trim_end(), "spawn_result", Deadline::after(limit))?;
         let why = answer.refusal();
-        why.map_or(Ok(()), |why| Err(self.lines.refused("to start further processes", why)))
+        why.map_or(Ok(()), |why| Err(self.lines.refused(SPAWN, why)))
     }
 
     fn inherited(&mut self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
@@ -428,6 +440,12 @@ impl Lines {
         self.is_broken = true;
         Err(match error.kind() {
             std::io::ErrorKind::TimedOut if request == FENCE => limit.fence_passed(&self.manager),
+            std::io::ErrorKind::TimedOut if request.starts_with("mcmd=spawn") => {
+                let remedy = "under Slurm the new processes wait for free processors: leave some \
+                              free in the allocation, or start the job with 'export \
+                              SLURM_OVERLAP=1'";
+                limit.late(&self.manager, SPAWN, remedy)
+            }
             std::io::ErrorKind::TimedOut => limit.passed(&self.manager, &shortened(request)),
             _ => self.gone(request, error.to_string()),
         })

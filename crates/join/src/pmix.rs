@@ -17,11 +17,12 @@
 //! - Slurm's server has no `PMIx_Spawn`.
 
 mod declarations;
+mod spawned;
 mod waiting;
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::CString;
 use std::fmt;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,12 +30,13 @@ use std::time::Duration;
 use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals, text};
 
 use self::declarations::{
-    App, ByteObject, COLLECT_DATA, Data, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERR_TIMEOUT, GLOBAL,
+    ByteObject, COLLECT_DATA, Data, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERR_TIMEOUT, GLOBAL,
     IMMEDIATE, Info, JOB_SIZE, OPERATION_SUCCEEDED, PARENT_ID, PmixSymbols, Proc, RANK_WILDCARD,
     SUCCESS, Status, TYPE_BYTE_OBJECT, Value,
 };
+use self::spawned::SpawnArguments;
 use self::waiting::{Taken, limited, on_spawn, on_status, on_value, run};
-use crate::manager::{Deadline, JoinError, ProcessManager, SpawnedProgram, check_key};
+use crate::manager::{Deadline, JoinError, ProcessManager, SPAWN, SpawnedProgram, check_key};
 use crate::value::{decoded, encoded};
 
 /// The limit for `PMIx_Init`, which waits for the server of this node only.
@@ -135,7 +137,7 @@ impl Pmix {
             return Err(PMIX.call_failed("PMIx_Init", why).into());
         }
         let mut pmix = Pmix { library, me, job: me.job(), size: 0 };
-        pmix.size = match pmix.query(JOB_SIZE)? {
+        pmix.size = match pmix.fetch(pmix.all(), JOB_SIZE.to_owned(), PATIENCE)? {
             Taken::Number(size) if me.rank < size => size,
             other => {
                 let call = "the size of the job".to_string();
@@ -149,11 +151,6 @@ impl Pmix {
     /// All processes of the job.
     fn all(&self) -> Proc {
         Proc { rank: RANK_WILDCARD, ..self.me }
-    }
-
-    /// A fact about the own job.
-    fn query(&self, key: &std::ffi::CStr) -> Result<Taken, JoinError> {
-        self.fetch(self.all(), key.to_owned(), PATIENCE)
     }
 
     /// A value; [`Taken::Nothing`] if the server does not have it.
@@ -278,15 +275,14 @@ impl ProcessManager for Pmix {
             inherited += &format!(" {key}={}", encoded(value));
         }
         let inherited = self.text(&inherited)?;
-        let mut apps = Vec::new();
-        for program in programs {
-            apps.push(self.spawned_app(program, &inherited)?);
-        }
+        let text = |text: &str| self.text(text);
+        let arguments = SpawnArguments::new(programs, &inherited, text)?;
         let symbols = self.library.symbols;
         let deadline = Deadline::after(limit);
-        let ended = run(Box::new(SpawnArguments::new(apps)), deadline, |arguments, outcome| {
+        let ended = run(Box::new(arguments), deadline, |arguments, outcome| {
             let apps = &arguments.apps;
-            // SAFETY: the arguments live until the callback, which gets the outcome once.
+            // SAFETY: the arguments live until the callback, which gets the outcome once. Arrays and
+            // strings are memory of malloc(3), which the library may enlarge.
             unsafe {
                 (symbols.PMIx_Spawn_nb)(null(), 0, apps.as_ptr(), apps.len(), on_spawn, outcome)
             }
@@ -295,7 +291,7 @@ impl ProcessManager for Pmix {
             None => Err(deadline.passed(&self.shown(), "PMIx_Spawn")),
             Some((ERR_NOT_SUPPORTED, _)) => Err(JoinError::Unable {
                 manager: self.shown(),
-                call: "start further processes (MPI_Comm_spawn)",
+                call: SPAWN,
                 remedy: "Slurm can with 'srun --mpi=pmi2'",
             }),
             Some((status, _)) => self.check("PMIx_Spawn", status),
@@ -304,7 +300,8 @@ impl ProcessManager for Pmix {
 
     fn inherited(&mut self, key: &str, _limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
         // A job that a spawned process starts in another way inherits the variable as well.
-        let Taken::Job(parent) = self.query(PARENT_ID)? else { return Ok(None) };
+        let parent = self.fetch(self.me, PARENT_ID.to_owned(), PATIENCE)?;
+        let Taken::Job(parent) = parent else { return Ok(None) };
         let text = std::env::var(INHERITED).unwrap_or_default();
         Ok(inherited_value(&text, &parent, key))
     }
@@ -340,75 +337,6 @@ fn inherited_value(text: &str, parent: &str, key: &str) -> Option<Vec<u8>> {
     words.next().filter(|job| *job == parent)?;
     let mut pairs = words.filter_map(|pair| pair.split_once('='));
     decoded(pairs.find(|(name, _)| *name == key)?.1)
-}
-
-/// The strings of a program to spawn.
-struct SpawnedApp {
-    program: CString,
-    arguments: Vec<CString>,
-    environment: CString,
-    directory: Option<CString>,
-    hosts: Option<CString>,
-    processes: c_int,
-}
-
-impl Pmix {
-    fn spawned_app(
-        &self,
-        program: &SpawnedProgram,
-        environment: &CString,
-    ) -> Result<SpawnedApp, JoinError> {
-        let hint = |name: &str| {
-            let found = program.hints.iter().find(|(key, _)| key == name);
-            found.map(|(_, text)| self.text(text)).transpose()
-        };
-        Ok(SpawnedApp {
-            program: self.text(&program.program)?,
-            arguments: program
-                .arguments
-                .iter()
-                .map(|word| self.text(word))
-                .collect::<Result<_, _>>()?,
-            environment: environment.clone(),
-            directory: hint("wdir")?,
-            hosts: hint("host")?,
-            processes: c_int::try_from(program.processes).unwrap_or(c_int::MAX),
-        })
-    }
-}
-
-/// The structures of a spawn. All addresses refer to the heap, so the value may move.
-struct SpawnArguments {
-    apps: Vec<App>,
-    _strings: Vec<SpawnedApp>,
-    _arrays: Vec<Vec<*const c_char>>,
-    _infos: Vec<Vec<Info>>,
-}
-
-impl SpawnArguments {
-    fn new(strings: Vec<SpawnedApp>) -> SpawnArguments {
-        let (mut apps, mut arrays, mut infos) = (Vec::new(), Vec::new(), Vec::new());
-        for app in &strings {
-            let words = [&app.program].into_iter().chain(&app.arguments);
-            let argv: Vec<*const c_char> =
-                words.map(|word| word.as_ptr()).chain([null()]).collect();
-            let env = vec![app.environment.as_ptr(), null()];
-            let hosts = app.hosts.iter();
-            let info: Vec<Info> = hosts.map(|hosts| Info::text(c"pmix.host", hosts)).collect();
-            apps.push(App {
-                cmd: app.program.as_ptr(),
-                argv: argv.as_ptr(),
-                env: env.as_ptr(),
-                cwd: app.directory.as_ref().map_or(null_mut(), |name| name.as_ptr().cast_mut()),
-                maxprocs: app.processes,
-                info: info.as_ptr(),
-                ninfo: info.len(),
-            });
-            arrays.extend([argv, env]);
-            infos.push(info);
-        }
-        SpawnArguments { apps, _strings: strings, _arrays: arrays, _infos: infos }
-    }
 }
 
 #[cfg(test)]

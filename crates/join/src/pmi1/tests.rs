@@ -98,8 +98,10 @@ fn keys_that_not_every_manager_takes_are_refused() {
 fn a_manager_at_a_port_names_the_rank() {
     let lines = "cmd=initack rc=0\ncmd=set size=3\ncmd=set rank=2\ncmd=set debug=0\n";
     let (socket, _served) = manager(is_at("cmd=initack pmiid=7", lines));
-    let pmi = Pmi1::converse(socket, "M".into(), Identity::Id(7)).unwrap();
+    let mut pmi = Pmi1::converse(socket, "M".into(), Identity::Id(7)).unwrap();
     assert_eq!((pmi.rank(), pmi.size()), (2, 3));
+    let spawn = pmi.spawn(&[], &[], LONG).unwrap_err().to_string();
+    assert!(spawn.contains("leave out the option -pmi-port"), "{spawn}");
     let (socket, _served) =
         manager(is_at("cmd=initack", "cmd=initack\ncmd=set size=3\ncmd=set debug=0\n"));
     let error = Pmi1::converse(socket, "M".into(), Identity::Id(7)).unwrap_err();
@@ -110,7 +112,7 @@ fn a_manager_at_a_port_names_the_rank() {
 fn each_failure_is_an_error_with_its_reason() {
     let text = |pmi: Result<Pmi1, JoinError>| pmi.unwrap_err().to_string();
     let (refused, _) = begun(is_at("cmd=init", "cmd=response_to_init rc=-1\n"));
-    assert_eq!(text(refused), "M refuses version 1.1 of PMI: rc=-1");
+    assert_eq!(text(refused), "M refuses 'PMI of version 1.1': rc=-1");
     let (strange, _) = begun(is_at("cmd=init", "HTTP/1.1 400 Bad Request\n"));
     assert!(text(strange).contains("'HTTP/1.1 400 Bad Request', which cannot be understood"));
     let (nameless, _) = begun(is_at("cmd=get_my", "cmd=my_kvsname rc=0\n"));
@@ -130,7 +132,7 @@ fn after_a_missing_answer_no_later_one_is_taken_for_it() {
     let (pmi, _served) = begun(is_at("cmd=barrier_in", ""));
     let mut pmi = pmi.unwrap();
     let late = pmi.fence(SHORT).unwrap_err().to_string();
-    assert!(late.contains("the fence within 0.05 s") && late.contains("must be an MPI"), "{late}");
+    assert!(late.contains("'fence' within 0.05 s") && late.contains("must be an MPI"), "{late}");
     let after = pmi.get(0, "a", LONG).unwrap_err();
     assert!(matches!(after, JoinError::Gone { .. }), "{after}");
 }

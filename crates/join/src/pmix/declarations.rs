@@ -106,10 +106,10 @@ impl Info {
         Info::new(key, Value { kind: TYPE_BOOL, data })
     }
 
-    /// `text` lives as long as the library may read the attribute.
-    pub(super) fn text(key: &CStr, text: &CStr) -> Info {
+    /// `text` ends with a zero, and lives as long as the library may read the attribute.
+    pub(super) fn text(key: &CStr, text: *mut c_char) -> Info {
         let mut data = Data { words: [0; 3] };
-        data.string = text.as_ptr().cast_mut();
+        data.string = text;
         Info::new(key, Value { kind: TYPE_STRING, data })
     }
 }
@@ -117,10 +117,10 @@ impl Info {
 /// `pmix_app_t`.
 #[repr(C)]
 pub(super) struct App {
-    pub(super) cmd: *const c_char,
-    pub(super) argv: *const *const c_char,
-    pub(super) env: *const *const c_char,
-    pub(super) cwd: *const c_char,
+    pub(super) cmd: *mut c_char,
+    pub(super) argv: *mut *mut c_char,
+    pub(super) env: *mut *mut c_char,
+    pub(super) cwd: *mut c_char,
     pub(super) maxprocs: c_int,
     pub(super) info: *const Info,
     pub(super) ninfo: usize,

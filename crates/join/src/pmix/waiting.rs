@@ -247,7 +247,7 @@ mod tests {
         assert!(limited(soon(), "M", "PMIx_Init", "R", work(Duration::ZERO)).is_ok());
         let late = Deadline::after(SHORT);
         let error = limited(late, "M", "PMIx_Init", "R", work(Duration::from_secs(1))).unwrap_err();
-        assert_eq!(error.to_string(), "M has not answered PMIx_Init within 0.02 s; R");
+        assert_eq!(error.to_string(), "M has not answered 'PMIx_Init' within 0.02 s; R");
         let gone = limited::<()>(soon(), "M", "PMIx_Init", "R", || {
             std::panic::resume_unwind(Box::new(()));
         });
