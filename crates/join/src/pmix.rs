@@ -281,8 +281,8 @@ impl ProcessManager for Pmix {
         let deadline = Deadline::after(limit);
         let ended = run(Box::new(arguments), deadline, |arguments, outcome| {
             let apps = &arguments.apps;
-            // SAFETY: the arguments live until the callback, which gets the outcome once. Arrays and
-            // strings are memory of malloc(3), which the library may enlarge.
+            // SAFETY: the arguments live until the callback, which gets the outcome once. Arrays
+            // and strings are memory of malloc(3), which the library may enlarge.
             unsafe {
                 (symbols.PMIx_Spawn_nb)(null(), 0, apps.as_ptr(), apps.len(), on_spawn, outcome)
             }

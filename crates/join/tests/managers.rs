@@ -154,7 +154,9 @@ fn an_abort_ends_all_processes_at_once() {
     for launcher in LAUNCHERS {
         let begun = Instant::now();
         let Some(outcome) = run(launcher, "abort") else { return };
-        assert!(outcome.0 != 0 && begun.elapsed() < LONG / 2, "{launcher:?}: {outcome:?}");
+        // Slurm's plugin pmi2 kills all processes, whatever the code.
+        let code = if launcher == Launcher::Srun("pmi2") { 137 } else { 7 };
+        assert!(outcome.0 == code && begun.elapsed() < LONG / 2, "{launcher:?}: {outcome:?}");
     }
 }
 
