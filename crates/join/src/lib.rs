@@ -21,6 +21,8 @@
 //! | module | content |
 //! |---|---|
 //! | `manager` | the trait [`ProcessManager`], and [`JoinError`] |
+//! | [`slurm`] | the variables of a step of Slurm |
+//! | [`munge`] | MUNGE, by which processes prove their user |
 //!
 //! Everything that comes from outside (variables, lines, values) can be wrong, and each wait has a
 //! limit of time: the result is a [`JoinError`], whose text names the manager, the value and the
@@ -29,5 +31,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
 mod manager;
+pub mod munge;
+pub mod slurm;
 
 pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
