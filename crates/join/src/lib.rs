@@ -23,6 +23,7 @@
 //! | `manager` | the trait [`ProcessManager`], and [`JoinError`] |
 //! | [`slurm`] | the variables of a step of Slurm |
 //! | [`munge`] | MUNGE, by which processes prove their user |
+//! | `rendezvous` | [`SlurmAlone`]: Slurm without PMI, by MUNGE |
 //!
 //! Everything that comes from outside (variables, lines, values) can be wrong, and each wait has a
 //! limit of time: the result is a [`JoinError`], whose text names the manager, the value and the
@@ -32,6 +33,8 @@
 
 mod manager;
 pub mod munge;
+mod rendezvous;
 pub mod slurm;
 
 pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
+pub use self::rendezvous::SlurmAlone;

@@ -1,0 +1,70 @@
+//! The values of all nodes, and the fences.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::rendezvous::message::Entry;
+
+/// The values of a node for a fence.
+type Given = (u64, Vec<Entry>);
+
+#[derive(Debug)]
+pub(super) struct Store {
+    values: HashMap<(u32, String), Vec<u8>>,
+    /// The number of fences that this process has begun, and that have ended.
+    begun: u64,
+    over: u64,
+    /// At the host, the values for the next fence that have come from each node.
+    given: Vec<Option<Given>>,
+    /// The nodes that take part in no further fence, with the reasons.
+    pub(super) lost: BTreeMap<u32, String>,
+}
+
+impl Store {
+    pub(super) fn new(nodes: usize) -> Store {
+        let given = (0..nodes).map(|_| None).collect();
+        Store { values: HashMap::new(), begun: 0, over: 0, given, lost: BTreeMap::new() }
+    }
+
+    /// The number of the fence that begins.
+    pub(super) fn begin_fence(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun
+    }
+
+    pub(super) fn is_fence_over(&self) -> bool {
+        self.begun == self.over
+    }
+
+    /// Takes the values of a node for its next fence.
+    pub(super) fn give(&mut self, node: u32, fence: u64, entries: Vec<Entry>) {
+        if let Some(place) = self.given.get_mut(node as usize) {
+            *place = Some((fence, entries));
+        }
+    }
+
+    /// Whether a node waits for the end of a fence.
+    pub(super) fn has_given(&self, node: u32) -> bool {
+        self.given.get(node as usize).is_some_and(Option::is_some)
+    }
+
+    /// The fence that all nodes have begun, with their values.
+    pub(super) fn complete(&mut self) -> Option<Given> {
+        let fence = self.over + 1;
+        let has_begun = |given: &Option<Given>| given.as_ref().is_some_and(|(of, _)| *of == fence);
+        if !self.given.iter().all(has_begun) {
+            return None;
+        }
+        let entries = self.given.iter_mut().filter_map(Option::take).flat_map(|(_, all)| all);
+        Some((fence, entries.collect()))
+    }
+
+    /// A fence has ended with these values.
+    pub(super) fn end_fence(&mut self, fence: u64, entries: Vec<Entry>) {
+        self.over = fence;
+        self.values.extend(entries.into_iter().map(|entry| ((entry.node, entry.key), entry.value)));
+    }
+
+    pub(super) fn get(&self, node: u32, key: &str) -> Option<&[u8]> {
+        self.values.get(&(node, key.to_string())).map(Vec::as_slice)
+    }
+}
