@@ -226,8 +226,9 @@ impl Munge {
 
     /// Opens a credential; each daemon does so once.
     pub fn decode(&self, credential: &str) -> Result<Opened, MungeError> {
-        let Ok(credential) = CString::new(credential) else {
-            return Err(MungeError::Invalid("it contains a zero byte".into()));
+        let credential = match CString::new(credential) {
+            Ok(credential) if !credential.is_empty() => credential,
+            _ => return Err(MungeError::Invalid("it is empty, or contains a zero byte".into())),
         };
         let context = MungeContext::new(self)?;
         let (mut payload, mut length, mut uid, mut gid) = (null_mut(), 0, uid_t::MAX, gid_t::MAX);

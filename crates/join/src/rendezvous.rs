@@ -78,8 +78,6 @@ mod meeting;
 mod message;
 mod skipped;
 mod sockets;
-#[cfg(test)]
-mod tests;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -226,6 +224,7 @@ impl SlurmAlone {
     ) -> Result<(), JoinError> {
         loop {
             let now = Instant::now();
+            self.sockets.flush(&mut self.meeting, now);
             if is_over(&self.meeting) || now >= end {
                 return Ok(());
             }

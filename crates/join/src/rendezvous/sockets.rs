@@ -103,8 +103,7 @@ impl MeetingSockets {
             }
             None => {}
         }
-        self.send(meeting);
-        self.close(meeting, now);
+        self.flush(meeting, now);
 
         let mut fds = Vec::new();
         let listener = self.listener.as_ref().filter(|_| self.accepts_from <= now);
@@ -149,8 +148,7 @@ impl MeetingSockets {
         if accepts.contains(&true) {
             self.accept(meeting, now);
         }
-        self.send(meeting);
-        self.close(meeting, now);
+        self.flush(meeting, now);
         Ok(())
     }
 
@@ -205,8 +203,8 @@ impl MeetingSockets {
         }
     }
 
-    /// Sends everything for which the sockets have room.
-    fn send<C: Credentials>(&mut self, meeting: &mut Meeting<C>) {
+    /// Sends everything for which the sockets have room, and closes connections that are over.
+    pub(super) fn flush<C: Credentials>(&mut self, meeting: &mut Meeting<C>, now: Instant) {
         for (id, open) in &self.open {
             loop {
                 let output = meeting.output(*id);
@@ -220,9 +218,6 @@ impl MeetingSockets {
                 }
             }
         }
-    }
-
-    fn close<C: Credentials>(&mut self, meeting: &mut Meeting<C>, now: Instant) {
         for id in meeting.closed() {
             self.drop_socket(id, now);
         }
