@@ -221,7 +221,7 @@ impl<C: Credentials> Meeting<C> {
                 let entries = entries.into_iter().map(|entry| Entry { node, ..entry });
                 self.store.give(node, fence, entries.collect());
                 self.end_fence_if_complete();
-                self.tell_losses(id);
+                self.tell_losses();
             }
             Message::Values { fence, entries } => self.store.end_fence(fence, entries),
             Message::Lost { node: lost, why, has_failed } => {
@@ -294,6 +294,7 @@ impl<C: Credentials> Meeting<C> {
         if self.is_host() {
             self.store.give(node, fence, entries);
             self.end_fence_if_complete();
+            self.tell_losses();
         } else if let Some(host) = self.present_at(0) {
             self.post(host, &Message::Values { fence, entries });
         }
@@ -334,33 +335,22 @@ impl<C: Credentials> Meeting<C> {
         all.into_iter().for_each(|id| self.end(id));
     }
 
-    /// A node takes part in no further fence. All others learn at once of a failure, and of an
-    /// ordinary leave only if they begin another fence: at the end of a job every node leaves.
+    /// A node takes part in no further fence. All others learn at once of a failure. They learn of
+    /// an ordinary leave only if a fence waits for the node: at the end of a job every node leaves.
     fn lose(&mut self, node: u32, why: String, has_failed: bool) {
         if self.store.lost.contains_key(&node) {
             return;
         }
-        let notice = Message::Lost { node, why: why.clone(), has_failed };
         self.store.lost.insert(node, why);
-        if !self.is_host() {
-            return;
-        }
-        for other in 1..self.name.nodes {
-            if (has_failed || self.store.has_given(other))
-                && let Some(id) = self.present_at(other)
-            {
-                self.post(id, &notice);
-            }
+        if self.is_host() && (has_failed || self.store.has_given_any()) {
+            self.tell_losses();
         }
     }
 
-    /// The host has values for a fence that cannot end.
-    fn tell_losses(&mut self, id: LinkId) {
-        let lost = self.store.lost.iter();
-        let notices: Vec<Message> = lost
-            .map(|(node, why)| Message::Lost { node: *node, why: why.clone(), has_failed: false })
-            .collect();
-        notices.iter().for_each(|notice| self.post(id, notice));
+    /// The host informs all members of the nodes that take part in no further fence.
+    fn tell_losses(&mut self) {
+        let untold = self.store.untold();
+        untold.iter().for_each(|notice| self.post_to_all(notice));
     }
 
     /// A connection has ended, or was not made.

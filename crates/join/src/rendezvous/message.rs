@@ -27,7 +27,8 @@ pub(super) enum Message {
     Start { meeting: [u8; 16], secret: [u8; 32] },
     /// To node 0, the member's values for this fence; from node 0, the values of all nodes.
     Values { fence: u64, entries: Vec<Entry> },
-    /// A node takes part in no further fence. `why` follows the name of the node.
+    /// A node takes part in no further fence. `why` follows the name of the node. To the host, a
+    /// failure is also for the members that wait for nothing.
     Lost { node: u32, why: String, has_failed: bool },
 }
 

@@ -86,7 +86,8 @@ fn is_root() -> bool {
     is_root
 }
 
-/// The three ports of a meeting: the attacker holds two, so the host takes the third.
+/// A meeting at three ports, of which the attacker holds two, so the host takes the third. The
+/// attacker has half a second until the last node comes.
 fn meet_under(attack: &str, check: impl FnOnce(&Attacker)) {
     if !is_root() {
         return;
@@ -95,7 +96,7 @@ fn meet_under(attack: &str, check: impl FnOnce(&Attacker)) {
     let ports = ports(3);
     let attacker = Attacker::start(&cluster, attack, &ports);
     let begin = Instant::now();
-    talk_all(&cluster, &steps(0, 3, &ports));
+    talk_all(&cluster, &steps(0, 3, &ports), Duration::from_millis(500));
     assert!(begin.elapsed() < LIMIT / 2, "the attack has delayed the meeting");
     check(&attacker);
 }

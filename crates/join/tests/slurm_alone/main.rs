@@ -5,6 +5,7 @@
 
 mod attacker;
 mod cluster;
+mod srun;
 
 use std::net::TcpListener;
 use std::thread;
@@ -48,9 +49,8 @@ fn meet(cluster: &Cluster, step: &Step, limit: Duration) -> Result<SlurmAlone, J
     SlurmAlone::meet(step, LIBRARY, Some(&cluster.socket(step.node)), limit)
 }
 
-/// Meets, and passes a value of each node to each other one.
-fn talk(cluster: &Cluster, step: &Step) -> (String, [u8; 32]) {
-    let mut manager = meet(cluster, step, LIMIT).unwrap();
+/// Passes a value of each node to each other one.
+fn talk(mut manager: SlurmAlone, step: &Step) -> (String, [u8; 32]) {
     assert_eq!((manager.rank(), manager.size() as usize), (step.node, step.nodes.len()));
     for round in 0..2u8 {
         manager.put(&format!("card{round}"), &[round, step.node as u8]).unwrap();
@@ -66,11 +66,17 @@ fn talk(cluster: &Cluster, step: &Step) -> (String, [u8; 32]) {
     (job, secret)
 }
 
-/// All nodes of a step talk, in threads. Returns the name of the job and the secret.
-fn talk_all(cluster: &Cluster, all: &[Step]) -> (String, [u8; 32]) {
+/// All nodes of a step meet and talk, in threads; the last one comes late by this time. Returns the
+/// name of the job and the secret.
+fn talk_all(cluster: &Cluster, all: &[Step], late: Duration) -> (String, [u8; 32]) {
     thread::scope(|scope| {
-        let threads: Vec<_> =
-            all.iter().map(|step| scope.spawn(move || talk(cluster, step))).collect();
+        let process = |step: &Step| {
+            if step.node + 1 == step.tasks {
+                thread::sleep(late);
+            }
+            talk(meet(cluster, step, LIMIT).unwrap(), step)
+        };
+        let threads: Vec<_> = all.iter().map(|step| scope.spawn(move || process(step))).collect();
         let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert!(results.iter().all(|result| *result == results[0]), "{results:?}");
         results[0].clone()
@@ -84,9 +90,9 @@ fn steps(number: u32, nodes: u32, ports: &[u16]) -> Vec<Step> {
 #[test]
 fn all_nodes_meet_share_values_and_leave() {
     let Some(cluster) = Cluster::start() else { return };
-    let (first, secret) = talk_all(&cluster, &steps(0, 4, &[]));
+    let (first, secret) = talk_all(&cluster, &steps(0, 4, &[]), Duration::ZERO);
     // A second program of the same step.
-    let (second, other) = talk_all(&cluster, &steps(0, 4, &[]));
+    let (second, other) = talk_all(&cluster, &steps(0, 4, &[]), Duration::ZERO);
     assert!(first != second && secret != other);
     assert!(first.starts_with(&format!("slurm-{}.0-", std::process::id())), "{first}");
 }
@@ -98,7 +104,9 @@ fn steps_at_the_same_ports_never_meet() {
     let (cluster, ports) = (&cluster, &ports);
     thread::scope(|scope| {
         let all: Vec<_> = (0..3)
-            .map(|number| scope.spawn(move || talk_all(cluster, &steps(number, 3, ports)).0))
+            .map(|number| {
+                scope.spawn(move || talk_all(cluster, &steps(number, 3, ports), Duration::ZERO).0)
+            })
             .collect();
         for (number, job) in all.into_iter().enumerate() {
             let job = job.join().unwrap();

@@ -1,8 +1,8 @@
 //! The values of all nodes, and the fences.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::rendezvous::message::Entry;
+use crate::rendezvous::message::{Entry, Message};
 
 /// The values of a node for a fence.
 type Given = (u64, Vec<Entry>);
@@ -17,12 +17,15 @@ pub(super) struct Store {
     given: Vec<Option<Given>>,
     /// The nodes that take part in no further fence, with the reasons.
     pub(super) lost: BTreeMap<u32, String>,
+    /// At the host, the nodes of `lost` of which all members know.
+    told: BTreeSet<u32>,
 }
 
 impl Store {
     pub(super) fn new(nodes: usize) -> Store {
         let given = (0..nodes).map(|_| None).collect();
-        Store { values: HashMap::new(), begun: 0, over: 0, given, lost: BTreeMap::new() }
+        let (values, lost, told) = Default::default();
+        Store { values, begun: 0, over: 0, given, lost, told }
     }
 
     /// The number of the fence that begins.
@@ -45,6 +48,20 @@ impl Store {
     /// Whether a node waits for the end of a fence.
     pub(super) fn has_given(&self, node: u32) -> bool {
         self.given.get(node as usize).is_some_and(Option::is_some)
+    }
+
+    pub(super) fn has_given_any(&self) -> bool {
+        self.given.iter().any(Option::is_some)
+    }
+
+    /// The notices of lost nodes that this function has not returned yet.
+    pub(super) fn untold(&mut self) -> Vec<Message> {
+        let new = self.lost.iter().filter(|(node, _)| !self.told.contains(node));
+        let new = new.map(|(node, why)| (*node, why.clone()));
+        let new: Vec<Message> =
+            new.map(|(node, why)| Message::Lost { node, why, has_failed: false }).collect();
+        self.told.extend(self.lost.keys());
+        new
     }
 
     /// The fence that all nodes have begun, with their values.

@@ -479,21 +479,41 @@ fn a_fence_that_all_have_begun_ends_before_a_failure_counts() {
 }
 
 #[test]
-fn a_leave_is_reported_to_nodes_that_begin_another_fence() {
-    let mut world = World::new(4);
-    world.connect_all();
-    world.all[2].leave("has left", false);
-    world.carry();
-    assert!(world.all[1].lost().is_empty(), "at the end of a job all leave");
-    world.all[1].fence(Vec::new());
-    world.carry();
-    for node in [0, 1] {
-        assert_eq!(world.all[node].lost()[&2], "has left");
+fn a_leave_is_reported_when_another_node_begins_a_fence() {
+    for first in [0, 1] {
+        let mut world = World::new(4);
+        world.connect_all();
+        world.all[2].leave("has left", false);
+        world.carry();
+        assert_eq!(world.host().lost()[&2], "has left");
+        assert!(world.all[1].lost().is_empty(), "at the end of a job all leave");
+        world.all[first].fence(Vec::new());
+        world.carry();
+        for node in [0, 1, 3] {
+            assert_eq!(world.all[node].lost()[&2], "has left");
+        }
     }
-    world.all[0].fence(Vec::new());
-    world.all[0].leave("aborts with code 3: why", true);
+}
+
+#[test]
+fn a_leave_and_an_abort_end_a_fence_that_waits() {
+    for (has_failed, waiting) in [(false, 0), (false, 1), (true, 3)] {
+        let mut world = World::new(4);
+        world.connect_all();
+        if waiting < 3 {
+            world.all[waiting].fence(Vec::new());
+        }
+        world.all[2].leave("aborts with code 3: why", has_failed);
+        world.carry();
+        for node in [0, 1, 3] {
+            assert_eq!(world.all[node].lost()[&2], "aborts with code 3: why");
+        }
+    }
+    let mut world = World::new(2);
+    world.connect_all();
+    world.host().leave("has left", false);
     world.carry();
-    assert_eq!(world.all[3].lost()[&0], "aborts with code 3: why");
+    assert_eq!(world.all[1].lost()[&0], "has left");
 }
 
 #[test]
