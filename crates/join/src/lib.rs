@@ -1,4 +1,4 @@
-//! The ways into jobs that other launchers have started: Slurm's `srun`, Hydra (the `mpiexec` of
+//! Joins jobs that other launchers have started: Slurm's `srun`, Hydra (the `mpiexec` of
 //! MPICH and of Intel MPI), and Open MPI's `prterun`.
 //!
 //! Such a launcher starts a program several times and serves the processes as their *process
@@ -9,11 +9,11 @@
 //!
 //! The launchers differ in the protocol:
 //!
-//! | protocol | launchers | what a process has |
+//! | protocol | launchers | what a process inherits |
 //! |---|---|---|
-//! | PMI-1 | `srun --mpi=pmi2`, Hydra | a socket that it inherits (PMI_FD), or an address (PMI_PORT) |
-//! | PMIx | `srun --mpi=pmix`, `prterun` | addresses of a server (PMIX_SERVER_URI*) for the library `libpmix.so.2` |
-//! | none | `srun --mpi=none` | variables of Slurm, and MUNGE, by which processes prove their user |
+//! | PMI-1 | `srun --mpi=pmi2`, Hydra | a socket (PMI_FD), or an address (PMI_PORT) |
+//! | PMIx | `srun --mpi=pmix`, `prterun` | addresses (PMIX_SERVER_URI*), for `libpmix.so.2` |
+//! | none | `srun --mpi=none` | variables of Slurm; MUNGE proves the user |
 //!
 //! [`ProcessManager`] has the operations that all of them can do; each protocol is one module that
 //! implements it. Nothing here decides how OxMPI uses the values.
@@ -21,9 +21,13 @@
 //! | module | content |
 //! |---|---|
 //! | `manager` | the trait [`ProcessManager`], and [`JoinError`] |
-//! | [`slurm`] | the variables of a step of Slurm |
+//! | [`pmi1`] | PMI-1 by PMI_FD or PMI_PORT |
+//! | [`pmix`] | PMIx by `libpmix.so.2`, opened at run time |
 //! | [`munge`] | MUNGE, by which processes prove their user |
 //! | `rendezvous` | [`SlurmAlone`]: Slurm without PMI, by MUNGE |
+//! | [`slurm`] | the variables of a step of Slurm |
+//! | `value` | bytes as texts |
+//! | [`evidence`] | which launcher has started this process |
 //!
 //! Everything that comes from outside (variables, lines, values) can be wrong, and each wait has a
 //! limit of time: the result is a [`JoinError`], whose text names the manager, the value and the
@@ -31,10 +35,16 @@
 #![deny(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
+pub mod evidence;
 mod manager;
+#[allow(unsafe_code)] // the calls of a C library
 pub mod munge;
+pub mod pmi1;
+#[allow(unsafe_code)] // the calls of a C library
+pub mod pmix;
 mod rendezvous;
 pub mod slurm;
+mod value;
 
 pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
 pub use self::rendezvous::SlurmAlone;

@@ -1,7 +1,7 @@
 //! The operations that all process managers can do, and their failures.
 
 use std::fmt::Debug;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxmpi_sys::foreign::LibraryError;
 
@@ -61,6 +61,16 @@ pub trait ProcessManager: Debug {
 /// value.
 pub const LONGEST_KEY: usize = 40;
 
+/// Checks that all managers take a key.
+pub(crate) fn check_key(key: &str, manager: impl FnOnce() -> String) -> Result<(), JoinError> {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(is_fine) {
+        return Ok(());
+    }
+    let why = "a key has letters, digits, '-', '_' and '.', 40 at most";
+    Err(JoinError::Key { manager: manager(), key: key.to_string(), why })
+}
+
 /// Some processes with the same command, for [`ProcessManager::spawn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnedProgram {
@@ -71,14 +81,53 @@ pub struct SpawnedProgram {
     pub hints: Vec<(String, String)>,
 }
 
+/// The end of a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    pub(crate) end: Instant,
+    given: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(given: Duration) -> Deadline {
+        // A year for a duration that no clock reaches.
+        let given = given.min(Duration::from_secs(365 * 24 * 3600));
+        Deadline { end: Instant::now() + given, given }
+    }
+
+    /// The error of a request that has got no answer.
+    pub(crate) fn passed(self, manager: &str, call: &str) -> JoinError {
+        let remedy = "end the job and start it again";
+        self.late(manager, call, remedy)
+    }
+
+    /// The error of a fence that other processes have not reached.
+    pub(crate) fn fence_passed(self, manager: &str) -> JoinError {
+        let remedy = "some processes of the job have not called it: every process that the \
+                      launcher starts must be an MPI program";
+        self.late(manager, "the fence", remedy)
+    }
+
+    pub(crate) fn late(self, manager: &str, call: &str, remedy: &'static str) -> JoinError {
+        JoinError::Late {
+            manager: manager.to_string(),
+            call: call.to_string(),
+            seconds: self.given.as_secs_f32(),
+            remedy,
+        }
+    }
+}
+
 /// The failure of a way into a job; its text is for users.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum JoinError {
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// A variable of the launcher that is missing or no number, for example.
-    #[error("{variable} is '{value}', which is {why}; {remedy}")]
-    Variable { variable: &'static str, value: String, why: &'static str, remedy: &'static str },
+    /// A variable of the launcher has no usable value.
+    #[error(
+        "the launcher has set {variable}={value}, which is {why}: is a variable of another job exported?"
+    )]
+    Variable { variable: &'static str, value: String, why: String },
     /// The manager has refused a call.
     #[error("{manager} refuses {call}: {why}")]
     Refused { manager: String, call: String, why: String },
@@ -91,10 +140,22 @@ pub enum JoinError {
     )]
     Gone { manager: String, call: String, why: String },
     #[error("{manager} has not answered {call} within {seconds} s; {remedy}")]
-    Late { manager: String, call: String, seconds: u64, remedy: String },
+    Late { manager: String, call: String, seconds: f32, remedy: &'static str },
+    /// Without a manager, some processes have not come in time. `found` names all of them.
+    #[error("{manager}: {call} is not complete within {seconds} s ({found}); {remedy}")]
+    Incomplete {
+        manager: String,
+        call: &'static str,
+        seconds: f32,
+        found: String,
+        remedy: &'static str,
+    },
+    /// Without a manager, a process that takes part in no further call. `why` follows its name.
+    #[error("{manager}: {call} cannot end, as {process} {why}")]
+    Lost { manager: String, call: &'static str, process: String, why: String },
     /// The manager does not have this operation.
     #[error("{manager} cannot {call}; {remedy}")]
-    Unable { manager: String, call: &'static str, remedy: String },
+    Unable { manager: String, call: &'static str, remedy: &'static str },
     /// A key or a value that no manager takes: a fault of the caller.
     #[error("'{key}' cannot be left with {manager}: {why}")]
     Key { manager: String, key: String, why: &'static str },

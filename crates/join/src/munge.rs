@@ -9,7 +9,6 @@
 //!
 //! MUNGE proves a user. It proves neither a job nor a connection: any process that has the text of
 //! a credential can send it, too. The module `rendezvous` adds that proof.
-#![allow(unsafe_code, reason = "it calls functions of a C library")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt;
@@ -109,12 +108,12 @@ pub enum MungeError {
         "a credential has expired ({0}): the clocks of the nodes differ (compare: srun date +%s), or a node was \
          suspended"
     )]
-    Expired(Times),
+    Expired(CredentialTimes),
     /// The credential comes from the future.
     #[error(
         "a credential was made in the future ({0}): the clocks of the nodes differ (compare: srun date +%s)"
     )]
-    Rewound(Times),
+    Rewound(CredentialTimes),
     #[error("a credential was used before")]
     Replayed,
     /// The credential is restricted to another user.
@@ -133,16 +132,16 @@ pub enum MungeError {
 
 /// The clocks of the nodes where a credential was made and opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct CredentialTimes {
     /// The user that the credential was made for.
     pub uid: u32,
     pub made: i64,
     pub opened: i64,
 }
 
-impl fmt::Display for Times {
+impl fmt::Display for CredentialTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Times { uid, made, opened } = self;
+        let CredentialTimes { uid, made, opened } = self;
         write!(
             f,
             "of uid {uid}, made at {made} by the clock there, opened at {opened} by the clock here"
@@ -218,7 +217,7 @@ impl Munge {
                 length,
             )
         };
-        let credential = Allocated(credential.cast());
+        let credential = LibraryMemory(credential.cast());
         context.check("munge_encode", code)?;
         // SAFETY: after success the credential is a string that ends with a zero.
         Ok(unsafe { text(credential.0.cast()) })
@@ -243,10 +242,10 @@ impl Munge {
                 &mut gid,
             )
         };
-        let payload = Allocated(payload);
+        let payload = LibraryMemory(payload);
         let times = || {
             let made = context.time(OPT_ENCODE_TIME);
-            Times { uid, made, opened: context.time(OPT_DECODE_TIME) }
+            CredentialTimes { uid, made, opened: context.time(OPT_DECODE_TIME) }
         };
         match code {
             SUCCESS => {}
@@ -254,15 +253,15 @@ impl Munge {
             CRED_REWOUND => return Err(MungeError::Rewound(times())),
             _ => context.check("munge_decode", code)?,
         }
-        let Times { made, opened, .. } = times();
+        let CredentialTimes { made, opened, .. } = times();
         Ok(Opened { payload: payload.copy(length), uid, gid, made, opened })
     }
 }
 
 /// Memory that the library has allocated for the caller.
-struct Allocated(*mut c_void);
+struct LibraryMemory(*mut c_void);
 
-impl Allocated {
+impl LibraryMemory {
     /// The first `length` bytes.
     fn copy(&self, length: c_int) -> Vec<u8> {
         let length = usize::try_from(length).unwrap_or(0);
@@ -274,7 +273,7 @@ impl Allocated {
     }
 }
 
-impl Drop for Allocated {
+impl Drop for LibraryMemory {
     fn drop(&mut self) {
         // SAFETY: munge(3) has the caller release it by free(3), which ignores null.
         unsafe { libc::free(self.0) };
@@ -370,7 +369,7 @@ mod tests {
         assert_eq!(error(CRED_REPLAYED), MungeError::Replayed);
         assert_eq!(error(CRED_UNAUTHORIZED), MungeError::Unauthorized);
         assert_eq!(error(5).to_string(), "MUNGE munge_decode fails: why (error 5)");
-        let times = Times { uid: 7, made: 900, opened: 100 };
+        let times = CredentialTimes { uid: 7, made: 900, opened: 100 };
         for error in [MungeError::Expired(times), MungeError::Rewound(times)] {
             let text = error.to_string();
             assert!(text.contains("clocks") && text.contains("made at 900"), "{text}");

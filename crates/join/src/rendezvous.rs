@@ -3,19 +3,20 @@
 //!
 //! # Protocol
 //!
-//! The process of node 0, the *host*, listens at a port. The processes of the other nodes, the
+//! The process of node 0, the *hub*, listens at a port. The processes of the other nodes, the
 //! *members*, connect to it. Both compute the same list of ports ([`candidates`]): the step's
 //! reserved ports (SLURM_STEP_RESV_PORTS), ports computed from user, job, step and restart, and
-//! ports that depend on the port of `srun` in addition. The host takes the first port that is free.
-//! A member tries all of them, at the addresses of the host's name, and at those that Slurm's
-//! controller knows if the name is no help, until the host has proved itself at one of them.
+//! ports that depend on the port of `srun` in addition. The hub takes the first port that is free.
+//! A member tries all of them at the addresses of the hub's name. If the name is no help, it adds
+//! the addresses that Slurm's controller knows. It goes on until the hub has proved itself at one
+//! of them.
 //!
 //! On a connection, both sides prove that they belong to one user and one start of one step:
 //!
 //! ```text
-//! member                                                                            host
+//! member                                                                             hub
 //!   magic (16 bytes), length (2), credential: member, meeting, node, port, key  ->
-//!      <-  magic, length, credential: host, hash of the member's, meeting, port, key
+//!      <-  magic, length, credential: hub, hash of the member's, meeting, port, key
 //!   handshake message (48 bytes)                                                ->
 //!      <-                                                         handshake message (48)
 //!   record: Here                                                                ->
@@ -24,24 +25,28 @@
 //! ```
 //!
 //! A *credential* is made by MUNGE for one connection. It is enciphered and restricted to the own
-//! user, so no process of another user can read its content. Its content (`Claim`) names the side,
-//! the meeting (job, step, SLURM_RESTART_COUNT, number of nodes), the node, the port, and a fresh
-//! random key. The secret of the connection is computed from both keys and the hashes of both
+//! user, so no process of another user can read its content. The content (`NodeClaim`) names the
+//! side, the meeting (job, step, SLURM_RESTART_COUNT, number of nodes), the node, the port, and a
+//! fresh random key. The secret of the connection is computed from both keys and the hashes of both
 //! credentials. With it both sides do the handshake of `oxmpi_wire::noise`, and everything after it
-//! is encrypted and authenticated. The secret that the host sends with Start is the same for all
+//! is encrypted and authenticated. The secret that the hub sends with Start is the same for all
 //! processes of the meeting, for connections among themselves.
 //!
 //! # Attacks
 //!
-//! | attack by a process of another user | why it fails |
-//! |---|---|
-//! | holds a port of the list | it cannot open the member's credential, so it sends no answer that fits; the member tries all ports at the same time |
-//! | connects to the host with a credential of its own | the credential names the wrong user |
-//! | sends a recorded credential | the host's MUNGE opens each once; if this one is new there, the attacker cannot open the answer, so the handshake fails |
-//! | sends a credential back to its maker | it names the wrong side |
-//! | passes a member's credential on from another port | it names the port of the attacker |
-//! | passes all bytes on from another node | it can read and change none; it can cut the connection, as a router can |
-//! | connects and says nothing, many times | after 10 s the connection is closed; if there are too many, the oldest is closed |
+//! A process of another user gains nothing if it
+//!
+//! - holds a port of the list: it cannot open the member's credential, so it has no answer that
+//!   fits, and the member tries all ports at the same time;
+//! - connects to the hub with a credential of its own: the credential names the wrong user;
+//! - sends a recorded credential: the hub's MUNGE opens each once, and if this one is new there,
+//!   the attacker cannot open the answer, so the handshake fails;
+//! - sends a credential back to its maker: it names the wrong side;
+//! - passes a member's credential on from another port: it names the port of the attacker;
+//! - passes all bytes on from another node: it can read and change none. It can cut the connection,
+//!   as a router can;
+//! - connects and says nothing, many times: the connection is closed after 10 s, and the oldest one
+//!   without a valid credential if there are too many.
 //!
 //! A process of the same user in another step, or in an earlier start of this job, names the wrong
 //! meeting. In each of these cases the connection is closed and the meeting goes on. The reasons
@@ -51,11 +56,11 @@
 //!
 //! # Values and fences
 //!
-//! For a fence each member sends its new values to the host. When all have come, the host sends
-//! all of them to each member, so that [`get`](ProcessManager::get) needs no connection: the host
+//! For a fence each member sends its new values to the hub. When all have come, the hub sends
+//! all of them to each member, so that [`get`](ProcessManager::get) needs no connection: the hub
 //! process may compute meanwhile and answers nothing. Use one short value for each node.
 //!
-//! A connection that ends without a notice is a failed node, of which the host informs the others.
+//! A connection that ends without a notice is a failed node, of which the hub informs the others.
 //! They notice it in the next call.
 //!
 //! | module | content |
@@ -63,7 +68,7 @@
 //! | `credential` | the content of credentials, and the checks |
 //! | `message` | the messages after the proof |
 //! | `link` | one connection: pure |
-//! | `meeting` | the host and the members: pure |
+//! | `meeting` | the hub and the members: pure |
 //! | `dialing` | ports, and when they are tried: pure |
 //! | `lookup` | addresses by name |
 //! | `sockets` | sockets for all of this |
@@ -87,13 +92,14 @@ use oxmpi_wire::Secret;
 use self::credential::{Credentials, MeetingName, MungeCredentials};
 use self::dialing::candidates;
 use self::lookup::Lookup;
-use self::meeting::{Meeting, Phase};
+use self::meeting::{MeetingPhase, NodeMeeting};
 use self::sockets::MeetingSockets;
+use crate::manager::check_key;
 use crate::munge::{Munge, MungeError, Opened};
-use crate::slurm::Step;
-use crate::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
+use crate::slurm::SlurmStep;
+use crate::{JoinError, ProcessManager, SpawnedProgram};
 
-/// Members wait longer than the host by this time, so that the text of the host, which knows all
+/// Members wait longer than the hub by this time, so that the text of the hub, which knows all
 /// nodes, reaches them.
 const GRACE: Duration = Duration::from_secs(2);
 /// The limit for the last notices of a process that leaves.
@@ -103,15 +109,16 @@ const ROUND: Duration = Duration::from_secs(1);
 /// The most names of nodes in a text.
 const SHOWN: usize = 10;
 
-const OTHER_WAYS: &str =
-    "start the program by srun --mpi=pmi2 or srun --mpi=pmix if the site has them";
+const MEETING: &str = "the meeting of the nodes";
+const REMEDY: &str = "an MPI program must run on each node of the step, and its nodes must reach \
+                      each other by TCP; or start it by srun --mpi=pmi2 or srun --mpi=pmix";
 
 /// The process of one node among those of all nodes of a step. Its rank is the index of the node.
 #[derive(Debug)]
 pub struct SlurmAlone {
-    step: Step,
+    step: SlurmStep,
     job: String,
-    meeting: Meeting<Option<MungeCredentials>>,
+    meeting: NodeMeeting<Option<MungeCredentials>>,
     sockets: MeetingSockets,
     /// The values for the next fence.
     pending: Vec<(String, Vec<u8>)>,
@@ -144,47 +151,30 @@ impl SlurmAlone {
     /// it is not MUNGE's default.
     ///
     /// # Errors
-    /// MUNGE cannot be used; or after `limit` not all nodes are here: the text names those that
-    /// are, those that are missing, and why connections were closed.
+    /// MUNGE cannot be used; or after `limit` not all nodes are here: the text names the nodes that
+    /// are here, the missing nodes, and why connections were closed.
     pub fn meet(
-        step: &Step,
+        step: &SlurmStep,
         library: &str,
         socket: Option<&Path>,
         limit: Duration,
     ) -> Result<SlurmAlone, JoinError> {
         let begin = Instant::now();
-        let name = MeetingName::of(step);
-        let shown = shown(step);
-        let call = format!("the meeting of {} nodes", name.nodes);
-        let fails =
-            |why: String| JoinError::Refused { manager: shown.clone(), call: call.clone(), why };
+        let refused = |why: String| refused(step, why);
         let (credentials, sockets) = match step.nodes.as_slice() {
             [] | [_] => (None, MeetingSockets::none()),
-            [host, ..] => {
+            [first, ..] => {
                 let munge = Munge::open(library, socket).and_then(MungeCredentials::new);
                 let credentials = munge.map_err(|error| match error {
                     MungeError::Library(error) => JoinError::Library(error),
-                    error => fails(error.to_string()),
+                    error => refused(error.to_string()),
                 })?;
-                let ports = candidates(step, credentials.uid());
-                let sockets = if step.node == 0 {
-                    MeetingSockets::host(&ports).map_err(|error| {
-                        fails(format!(
-                            "none of the ports {ports:?} of {host} can be used ({error}): other programs have \
-                             them; type srun --resv-ports=4, or {OTHER_WAYS}"
-                        ))
-                    })?
-                } else {
-                    let known = step.addresses.iter().find(|(name, _)| name == host);
-                    let lookup = Lookup::start(host, known.map(|(_, address)| address.as_str()));
-                    let lookup = lookup.map_err(|error| fails(format!("no thread: {error}")))?;
-                    MeetingSockets::member(ports, lookup)
-                };
+                let sockets = sockets(step, first, credentials.uid()).map_err(refused)?;
                 (Some(credentials), sockets)
             }
         };
-        let meeting =
-            Meeting::new(name, step.node, credentials).map_err(|error| fails(error.to_string()))?;
+        let meeting = NodeMeeting::new(MeetingName::of(step), step.node, credentials)
+            .map_err(|error| refused(error.to_string()))?;
         let mut alone = SlurmAlone {
             step: step.clone(),
             job: String::new(),
@@ -193,17 +183,20 @@ impl SlurmAlone {
             pending: Vec::new(),
         };
         let more = if step.node == 0 { Duration::ZERO } else { GRACE };
-        alone.drive(&call, begin + limit + more, |meeting| {
-            meeting.phase() == Phase::Running || meeting.refused().is_some()
+        alone.drive(MEETING, begin + limit + more, |meeting| {
+            meeting.phase() == MeetingPhase::Running || meeting.refused().is_some()
         })?;
         if let Some(text) = alone.meeting.refused() {
-            return Err(fails(text.to_string()));
+            return Err(refused(text.to_string()));
         }
         let Some((number, _)) = alone.meeting.started() else {
-            let remedy = alone.missing();
-            alone.meeting.give_up(&format!("after {} s {remedy}", limit.as_secs()));
+            let (seconds, found) = (limit.as_secs_f32(), alone.found());
+            let text = format!("it is not complete within {seconds} s ({found}); {REMEDY}");
+            alone.meeting.give_up(&text);
             alone.say_farewell();
-            return Err(JoinError::Late { manager: shown, call, seconds: limit.as_secs(), remedy });
+            let manager = alone.shown();
+            let (call, remedy) = (MEETING, REMEDY);
+            return Err(JoinError::Incomplete { manager, call, seconds, found, remedy });
         };
         let number: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
         alone.job = format!("slurm-{}.{}-{number}", step.job, step.step);
@@ -218,9 +211,9 @@ impl SlurmAlone {
     /// Serves the connections until `is_over`, or until the limit. The caller checks which.
     fn drive(
         &mut self,
-        call: &str,
+        call: &'static str,
         end: Instant,
-        is_over: impl Fn(&Meeting<Option<MungeCredentials>>) -> bool,
+        is_over: impl Fn(&NodeMeeting<Option<MungeCredentials>>) -> bool,
     ) -> Result<(), JoinError> {
         loop {
             let now = Instant::now();
@@ -243,9 +236,9 @@ impl SlurmAlone {
         let _ = self.drive("leave", end, |meeting| !meeting.is_behind());
     }
 
-    /// The text at the limit of the meeting.
-    fn missing(&self) -> String {
-        let host = self.step.shown_node(0);
+    /// The nodes at the limit of the meeting, and the connections that were closed.
+    fn found(&self) -> String {
+        let first = self.step.shown_node(0);
         let nodes = match self.step.node {
             0 => {
                 let missing = self.meeting.missing();
@@ -253,20 +246,15 @@ impl SlurmAlone {
                 let (here, missing) = (self.names(here), self.names(missing.iter().copied()));
                 format!("here: {here}; missing: {missing}")
             }
-            _ if self.meeting.has_host() => {
-                format!("{host} has been reached, and waits for other nodes")
+            _ if self.meeting.has_hub() => {
+                format!("{first} has been reached, and waits for other nodes")
             }
-            _ => format!("{host} has not been reached"),
+            _ => format!("{first} has not been reached"),
         };
-        let skipped = self.meeting.skipped.shown();
-        let skipped = match skipped.as_str() {
-            "" => String::new(),
-            skipped => format!("; closed connections: {skipped}"),
-        };
-        format!(
-            "{nodes}{skipped}; an MPI program must run on each node of the step, and its nodes must \
-             reach each other by TCP; or {OTHER_WAYS}"
-        )
+        match self.meeting.skipped.shown() {
+            skipped if skipped.is_empty() => nodes,
+            skipped => format!("{nodes}; closed connections: {skipped}"),
+        }
     }
 
     fn names(&self, nodes: impl Iterator<Item = u32>) -> String {
@@ -280,8 +268,30 @@ impl SlurmAlone {
     }
 }
 
-fn shown(step: &Step) -> String {
+fn shown(step: &SlurmStep) -> String {
     format!("Slurm without PMI (step {})", step.shown())
+}
+
+fn refused(step: &SlurmStep, why: String) -> JoinError {
+    JoinError::Refused { manager: shown(step), call: MEETING.into(), why }
+}
+
+/// The sockets of a process of this step, whose first node has the name `first`. An error is for
+/// users.
+fn sockets(step: &SlurmStep, first: &str, uid: u32) -> Result<MeetingSockets, String> {
+    let ports = candidates(step, uid);
+    if step.node > 0 {
+        let known = step.addresses.iter().find(|(name, _)| name == first);
+        let lookup = Lookup::start(first, known.map(|(_, address)| address.as_str()));
+        let lookup = lookup.map_err(|error| format!("no thread can be made: {error}"))?;
+        return Ok(MeetingSockets::member(ports, lookup));
+    }
+    MeetingSockets::hub(&ports).map_err(|error| {
+        format!(
+            "none of the ports {ports:?} of {first} can be used ({error}): other programs have \
+             them; type srun --resv-ports=4, srun --mpi=pmi2 or srun --mpi=pmix"
+        )
+    })
 }
 
 impl ProcessManager for SlurmAlone {
@@ -302,14 +312,7 @@ impl ProcessManager for SlurmAlone {
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), JoinError> {
-        let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if key.is_empty() || key.len() > LONGEST_KEY || !key.bytes().all(is_key) {
-            return Err(JoinError::Key {
-                manager: self.shown(),
-                key: key.to_string(),
-                why: "a key has 1 to 40 letters, digits, '-', '_' and '.'",
-            });
-        }
+        check_key(key, || self.shown())?;
         self.pending.push((key.to_string(), value.to_vec()));
         Ok(())
     }
@@ -322,16 +325,17 @@ impl ProcessManager for SlurmAlone {
         if self.meeting.is_fence_over() {
             return Ok(());
         }
-        let (manager, call) = (self.shown(), call.to_string());
+        let manager = self.shown();
         if let Some((node, why)) = self.meeting.lost().first_key_value() {
-            let why = format!("{} {why}", self.step.shown_node(*node));
-            return Err(JoinError::Gone { manager, call, why });
+            let (process, why) = (self.step.shown_node(*node), why.clone());
+            return Err(JoinError::Lost { manager, call, process, why });
         }
-        let remedy = match self.step.node {
+        let found = match self.step.node {
             0 => format!("missing: {}", self.names(self.meeting.behind().into_iter())),
             _ => format!("{} waits for other nodes", self.step.shown_node(0)),
         };
-        Err(JoinError::Late { manager, call, seconds: limit.as_secs(), remedy })
+        let remedy = "the program must run on all nodes of the step";
+        Err(JoinError::Incomplete { manager, call, seconds: limit.as_secs_f32(), found, remedy })
     }
 
     fn get(&mut self, rank: u32, key: &str, _: Duration) -> Result<Option<Vec<u8>>, JoinError> {
@@ -347,7 +351,7 @@ impl ProcessManager for SlurmAlone {
         Err(JoinError::Unable {
             manager: self.shown(),
             call: "start further processes",
-            remedy: "start the program by srun --mpi=pmi2, which can, or by mpirun".into(),
+            remedy: "start the program by srun --mpi=pmi2, which can, or by mpirun",
         })
     }
 

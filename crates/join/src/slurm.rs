@@ -1,9 +1,9 @@
 //! The variables by which Slurm's `srun` describes a step to its tasks (srun(1), "output
 //! environment variables").
 //!
-//! A *step* is the set of processes (*tasks*) that one `srun` has started. [`Step::read`] is pure:
-//! its argument returns the value of a variable. The variables prove nothing: every descendant of a
-//! task inherits them, and a user can set them.
+//! A *step* is the set of processes (*tasks*) that one `srun` has started. [`SlurmStep::read`] is
+//! pure: its argument returns the value of a variable. The variables prove nothing: every
+//! descendant of a task inherits them, and a user can set them.
 
 mod lists;
 #[cfg(test)]
@@ -19,11 +19,9 @@ pub const MOST_NODES: usize = 1 << 16;
 /// The most tasks on one node.
 const MOST_TASKS: usize = 1 << 20;
 
-const REMEDY: &str = "start the program by srun";
-
 /// The step of which this process is a task, or a descendant of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SlurmStep {
     /// SLURM_JOB_ID.
     pub job: u32,
     /// SLURM_STEP_ID.
@@ -57,16 +55,16 @@ pub struct Step {
     pub addresses: Vec<(String, String)>,
 }
 
-impl Step {
+impl SlurmStep {
     /// The step by the environment of this process; `None`: no `srun` has started it.
-    pub fn of_environment() -> Result<Option<Step>, JoinError> {
-        Step::read(&|name| std::env::var(name).ok())
+    pub fn of_environment() -> Result<Option<SlurmStep>, JoinError> {
+        SlurmStep::read(&|name| std::env::var(name).ok())
     }
 
     /// The step by these variables; `None` without a step: a batch script and `salloc` have a job
     /// only.
-    pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Step>, JoinError> {
-        let read = Variables { variable };
+    pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<SlurmStep>, JoinError> {
+        let read = StepVariables { variable };
         if read.text("SLURM_STEP_ID").is_none() || read.text("SLURM_STEP_NODELIST").is_none() {
             return Ok(None);
         }
@@ -95,7 +93,7 @@ impl Step {
         let numbered = read.number("SLURM_NODEID")?;
         let node = index_of_node(&nodes, read.text("SLURMD_NODENAME").as_deref(), numbered)
             .ok_or_else(|| read.wrong("SLURM_NODEID", "not below the number of nodes"))?;
-        Ok(Some(Step {
+        Ok(Some(SlurmStep {
             job: read.number("SLURM_JOB_ID")?,
             step: read.number("SLURM_STEP_ID")?,
             restart: read.optional("SLURM_RESTART_COUNT")?.unwrap_or(0),
@@ -138,11 +136,11 @@ fn index_of_node(nodes: &[String], name: Option<&str>, numbered: u32) -> Option<
     ((index as usize) < nodes.len()).then_some(index)
 }
 
-struct Variables<'a> {
+struct StepVariables<'a> {
     variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl Variables<'_> {
+impl StepVariables<'_> {
     /// The value of a variable; `None` if it is empty.
     fn text(&self, name: &str) -> Option<String> {
         (self.variable)(name)
@@ -152,7 +150,7 @@ impl Variables<'_> {
 
     fn wrong(&self, variable: &'static str, why: &'static str) -> JoinError {
         let value = self.text(variable).unwrap_or_default();
-        JoinError::Variable { variable, value, why, remedy: REMEDY }
+        JoinError::Variable { variable, value, why: why.into() }
     }
 
     fn optional<T: std::str::FromStr>(&self, name: &'static str) -> Result<Option<T>, JoinError> {

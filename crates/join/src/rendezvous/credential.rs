@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message;
 use crate::munge::{Munge, MungeError, Opened};
-use crate::slurm::Step;
+use crate::slurm::SlurmStep;
 
 /// The time for which a credential is valid. A nonce makes it useless for any other connection, so
 /// a longer time costs nothing, and it allows clocks that differ by as much.
@@ -65,7 +65,7 @@ pub(super) struct MeetingName {
 }
 
 impl MeetingName {
-    pub(super) fn of(step: &Step) -> MeetingName {
+    pub(super) fn of(step: &SlurmStep) -> MeetingName {
         let nodes = u32::try_from(step.nodes.len()).unwrap_or(u32::MAX);
         MeetingName { job: step.job, step: step.step, restart: step.restart, nodes }
     }
@@ -86,7 +86,7 @@ pub(super) enum ClaimedSide {
     /// The process that has connected.
     Member,
     /// The process of node 0, which has accepted.
-    Host {
+    Hub {
         /// The hash of the member's credential.
         answers: [u8; 32],
     },
@@ -94,7 +94,7 @@ pub(super) enum ClaimedSide {
 
 /// The payload of a credential.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Claim {
+pub(super) struct NodeClaim {
     pub(super) side: ClaimedSide,
     pub(super) meeting: MeetingName,
     /// The index of the node in the step's list.
@@ -107,18 +107,18 @@ pub(super) struct Claim {
     pub(super) key: Nonce,
 }
 
-impl std::fmt::Debug for Claim {
+impl std::fmt::Debug for NodeClaim {
     /// Without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Claim { side, meeting, node, port, key: _ } = self;
-        write!(f, "Claim({side:?}, {meeting}, node {node}, port {port})")
+        let NodeClaim { side, meeting, node, port, key: _ } = self;
+        write!(f, "NodeClaim({side:?}, {meeting}, node {node}, port {port})")
     }
 }
 
 /// Why a credential is not that of the process at the other end. The text follows "a connection
 /// from ...".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ClaimError {
+pub(super) enum NodeClaimError {
     #[error(transparent)]
     Munge(#[from] MungeError),
     #[error("it is of the user {0}")]
@@ -137,7 +137,7 @@ pub(super) enum ClaimError {
     Answer,
 }
 
-impl Claim {
+impl NodeClaim {
     pub(super) fn encode(&self) -> Vec<u8> {
         message::encode(self)
     }
@@ -148,37 +148,37 @@ impl Claim {
         credential: &str,
         meeting: &MeetingName,
         port: u16,
-    ) -> Result<Claim, ClaimError> {
+    ) -> Result<NodeClaim, NodeClaimError> {
         let opened = credentials.open(credential)?;
         if opened.uid != credentials.uid() {
-            return Err(ClaimError::User(opened.uid));
+            return Err(NodeClaimError::User(opened.uid));
         }
-        let claim: Claim = message::decode(&opened.payload).ok_or(ClaimError::Malformed)?;
+        let claim: NodeClaim = message::decode(&opened.payload).ok_or(NodeClaimError::Malformed)?;
         if claim.meeting != *meeting {
-            return Err(ClaimError::Meeting(claim.meeting));
+            return Err(NodeClaimError::Meeting(claim.meeting));
         }
         if claim.port != port {
-            return Err(ClaimError::Port(claim.port));
+            return Err(NodeClaimError::Port(claim.port));
         }
         Ok(claim)
     }
 
     /// The node of a claim that node 0 has received.
-    pub(super) fn member_node(&self) -> Result<u32, ClaimError> {
+    pub(super) fn member_node(&self) -> Result<u32, NodeClaimError> {
         match self.side {
             ClaimedSide::Member if (1..self.meeting.nodes).contains(&self.node) => Ok(self.node),
-            ClaimedSide::Member => Err(ClaimError::Node(self.node)),
-            ClaimedSide::Host { .. } => Err(ClaimError::Side),
+            ClaimedSide::Member => Err(NodeClaimError::Node(self.node)),
+            ClaimedSide::Hub { .. } => Err(NodeClaimError::Side),
         }
     }
 
     /// Checks a claim that a member has received as the answer to its credential with this hash.
-    pub(super) fn check_host(&self, hash: &[u8; 32]) -> Result<(), ClaimError> {
+    pub(super) fn check_hub(&self, hash: &[u8; 32]) -> Result<(), NodeClaimError> {
         match &self.side {
-            ClaimedSide::Member => Err(ClaimError::Side),
-            ClaimedSide::Host { answers } if answers != hash => Err(ClaimError::Answer),
-            ClaimedSide::Host { .. } if self.node != 0 => Err(ClaimError::Node(self.node)),
-            ClaimedSide::Host { .. } => Ok(()),
+            ClaimedSide::Member => Err(NodeClaimError::Side),
+            ClaimedSide::Hub { answers } if answers != hash => Err(NodeClaimError::Answer),
+            ClaimedSide::Hub { .. } if self.node != 0 => Err(NodeClaimError::Node(self.node)),
+            ClaimedSide::Hub { .. } => Ok(()),
         }
     }
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::slurm::Step;
+use crate::slurm::SlurmStep;
 
 /// The number of reserved ports that are used.
 const RESERVED: usize = 4;
 /// The number of ports that are computed from the step, and from the port of `srun` in addition.
 const COMPUTED: usize = 8;
 const PRIVATE: usize = 4;
-/// The ports that are computed: below those that Linux gives to connections (32768), and above
-/// those of most services.
+/// The ports that are computed: below the ports that Linux gives to connections (32768), and above
+/// the ports of most services.
 const FIRST: u16 = 20_000;
 const LAST: u16 = 32_000;
 
@@ -25,7 +25,7 @@ const LONGEST: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(
 /// another user can hold ports that everybody can compute; the last ports depend on the port of
 /// `srun`, which users of other nodes do not know. Components of a heterogeneous step have
 /// different ones, and meet at the others.
-pub(super) fn candidates(step: &Step, uid: u32) -> Vec<u16> {
+pub(super) fn candidates(step: &SlurmStep, uid: u32) -> Vec<u16> {
     let computed = |more: Option<u16>, count: usize| {
         let text =
             format!("OxMPI nodes {uid} {}.{} {} {more:?}", step.job, step.step, step.restart);
@@ -46,7 +46,7 @@ pub(super) fn candidates(step: &Step, uid: u32) -> Vec<u16> {
 }
 
 #[derive(Debug)]
-struct Target {
+struct DialTarget {
     next: Instant,
     delay: Duration,
     longest: Duration,
@@ -57,7 +57,7 @@ struct Target {
 #[derive(Debug)]
 pub(super) struct Dialing {
     ports: Vec<u16>,
-    targets: BTreeMap<SocketAddr, Target>,
+    targets: BTreeMap<SocketAddr, DialTarget>,
 }
 
 impl Dialing {
@@ -71,7 +71,7 @@ impl Dialing {
             let longest = LONGEST[place.min(1)];
             // Few connections at a time.
             let next = now + FIRST_DELAY * place as u32 / 4;
-            let target = Target { next, delay: FIRST_DELAY, longest, is_open: false };
+            let target = DialTarget { next, delay: FIRST_DELAY, longest, is_open: false };
             self.targets.entry(SocketAddr::new(address, *port)).or_insert(target);
         }
     }
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    fn step(step: u32, launcher_port: Option<u16>, reserved_ports: Vec<u16>) -> Step {
-        Step {
+    fn step(step: u32, launcher_port: Option<u16>, reserved_ports: Vec<u16>) -> SlurmStep {
+        SlurmStep {
             job: 7,
             step,
             restart: 0,

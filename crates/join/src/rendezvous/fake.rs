@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::credential::Credentials;
-use crate::munge::{MungeError, Opened, Times};
+use crate::munge::{CredentialTimes, MungeError, Opened};
 
 #[derive(Debug, Default)]
 struct FakeCluster {
@@ -56,8 +56,8 @@ impl FakeMunge {
         }
     }
 
-    pub(super) fn times(&self) -> Times {
-        Times { uid: self.uid, made: 1000, opened: 5000 }
+    pub(super) fn times(&self) -> CredentialTimes {
+        CredentialTimes { uid: self.uid, made: 1000, opened: 5000 }
     }
 }
 

@@ -9,8 +9,8 @@ use oxmpi_sys::net::fill_random;
 use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, NoiseError};
 use oxmpi_wire::{Nonce, Secret};
 
-use super::credential::{Claim, ClaimError, ClaimedSide, Credentials, MeetingName};
-use super::message::{self, MAX_MESSAGE, Message};
+use super::credential::{ClaimedSide, Credentials, MeetingName, NodeClaim, NodeClaimError};
+use super::message::{self, MAX_MESSAGE, NodeMessage};
 
 /// The first bytes of both sides, with the version of the protocol.
 const MAGIC: [u8; 16] = *b"OxMPI nodes 0001";
@@ -24,11 +24,11 @@ const PIECE: usize = 64 << 10;
 
 /// Why a connection is closed. The text follows the address of the other end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LinkError {
+pub(super) enum NodeLinkError {
     #[error("it does not speak the protocol of this version of OxMPI")]
     Foreign,
     #[error(transparent)]
-    Claim(#[from] ClaimError),
+    Claim(#[from] NodeClaimError),
     #[error("{0}")]
     Forged(#[from] NoiseError),
     #[error("a message of {0} bytes makes no sense")]
@@ -58,7 +58,7 @@ enum LinkStage {
 }
 
 /// One side of a connection: the owner feeds received bytes and sends the output.
-pub(super) struct Link {
+pub(super) struct NodeLink {
     stage: LinkStage,
     /// Received and not opened.
     input: Vec<u8>,
@@ -72,7 +72,7 @@ pub(super) struct Link {
     sealed: usize,
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for NodeLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
             LinkStage::Answer { .. } => "answer",
@@ -86,9 +86,9 @@ impl fmt::Debug for Link {
     }
 }
 
-pub(super) fn random<const N: usize>() -> Result<[u8; N], LinkError> {
+pub(super) fn random<const N: usize>() -> Result<[u8; N], NodeLinkError> {
     let mut bytes = [0; N];
-    fill_random(&mut bytes).map_err(|error| LinkError::Random(error.to_string()))?;
+    fill_random(&mut bytes).map_err(|error| NodeLinkError::Random(error.to_string()))?;
     Ok(bytes)
 }
 
@@ -98,16 +98,16 @@ fn hash(credential: &str) -> [u8; 32] {
 
 /// The secret of a connection and the prologue of its handshake. Both contain everything that was
 /// sent before, so that the handshake fails if an attacker has changed a byte of it.
-fn agreed(member: &Nonce, host: &Nonce, hashes: [&[u8; 32]; 2]) -> (Secret, [u8; 32]) {
+fn agreed(member: &Nonce, hub: &Nonce, hashes: [&[u8; 32]; 2]) -> (Secret, [u8; 32]) {
     let sent = [&MAGIC[..], hashes[0], hashes[1]].concat();
-    let secret = blake3::keyed_hash(member, &[&host[..], &sent].concat());
+    let secret = blake3::keyed_hash(member, &[&hub[..], &sent].concat());
     (Secret(*secret.as_bytes()), *blake3::hash(&sent).as_bytes())
 }
 
-impl Link {
-    fn new(stage: LinkStage) -> Link {
+impl NodeLink {
+    fn new(stage: LinkStage) -> NodeLink {
         let (input, plain, output, frames) = Default::default();
-        Link { stage, input, plain, output, sent: 0, frames, sealed: 0 }
+        NodeLink { stage, input, plain, output, sent: 0, frames, sealed: 0 }
     }
 
     /// The side that has connected to this port as the process of a node.
@@ -115,19 +115,19 @@ impl Link {
         context: &LinkContext<'_, C>,
         node: u32,
         port: u16,
-    ) -> Result<Link, LinkError> {
+    ) -> Result<NodeLink, NodeLinkError> {
         let key = random()?;
         let side = ClaimedSide::Member;
-        let claim = Claim { side, meeting: context.meeting.clone(), node, port, key };
-        let credential = context.credentials.make(&claim.encode()).map_err(ClaimError::from)?;
-        let mut link = Link::new(LinkStage::Answer { key, hash: hash(&credential), port });
+        let claim = NodeClaim { side, meeting: context.meeting.clone(), node, port, key };
+        let credential = context.credentials.make(&claim.encode()).map_err(NodeClaimError::from)?;
+        let mut link = NodeLink::new(LinkStage::Answer { key, hash: hash(&credential), port });
         link.post_credential(&credential);
         Ok(link)
     }
 
     /// The side that has accepted a connection at this port.
-    pub(super) fn host(port: u16) -> Link {
-        Link::new(LinkStage::Claim { port })
+    pub(super) fn hub(port: u16) -> NodeLink {
+        NodeLink::new(LinkStage::Claim { port })
     }
 
     fn post_credential(&mut self, credential: &str) {
@@ -145,18 +145,23 @@ impl Link {
         }
     }
 
+    /// Whether a member has sent a valid credential, which may be a recording.
+    pub(super) fn has_greeted(&self) -> bool {
+        !matches!(self.stage, LinkStage::Claim { .. })
+    }
+
     /// Takes received bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Queues a frame of [`Message::frame`]. It is sent after the proof.
+    /// Queues a frame of [`NodeMessage::frame`]. It is sent after the proof.
     pub(super) fn post(&mut self, frame: &Arc<[u8]>) {
         self.frames.push_back(frame.clone());
     }
 
-    /// Seals queued frames if all earlier output was sent. Call it before [`Link::output`].
-    pub(super) fn seal(&mut self) -> Result<(), LinkError> {
+    /// Seals queued frames if all earlier output was sent. Call it before [`NodeLink::output`].
+    pub(super) fn seal(&mut self) -> Result<(), NodeLinkError> {
         let LinkStage::Records { cipher, is_proved: true, .. } = &mut self.stage else {
             return Ok(());
         };
@@ -197,15 +202,15 @@ impl Link {
     pub(super) fn next<C: Credentials>(
         &mut self,
         context: &LinkContext<'_, C>,
-    ) -> Result<Option<Message>, LinkError> {
+    ) -> Result<Option<NodeMessage>, NodeLinkError> {
         loop {
             if let Some(head) = self.plain.first_chunk::<LENGTH>() {
                 let length = u32::from_le_bytes(*head) as usize;
                 if length == 0 || length > MAX_MESSAGE {
-                    return Err(LinkError::Malformed(length));
+                    return Err(NodeLinkError::Malformed(length));
                 }
                 if let Some(bytes) = self.plain.get(LENGTH..LENGTH + length) {
-                    let message = message::decode(bytes).ok_or(LinkError::Malformed(length))?;
+                    let message = message::decode(bytes).ok_or(NodeLinkError::Malformed(length))?;
                     self.plain.drain(..LENGTH + length);
                     return Ok(Some(message));
                 }
@@ -217,31 +222,36 @@ impl Link {
     }
 
     /// Handles the next part of the input; returns whether there was one.
-    fn advance<C: Credentials>(&mut self, context: &LinkContext<'_, C>) -> Result<bool, LinkError> {
+    fn advance<C: Credentials>(
+        &mut self,
+        context: &LinkContext<'_, C>,
+    ) -> Result<bool, NodeLinkError> {
         match &mut self.stage {
             LinkStage::Claim { port } => {
                 let port = *port;
                 let Some(credential) = take_credential(&mut self.input)? else { return Ok(false) };
-                let claim = Claim::open(context.credentials, &credential, context.meeting, port)?;
+                let claim =
+                    NodeClaim::open(context.credentials, &credential, context.meeting, port)?;
                 let node = claim.member_node()?;
                 let answers = hash(&credential);
                 let key = random()?;
-                let own = Claim {
-                    side: ClaimedSide::Host { answers },
+                let own = NodeClaim {
+                    side: ClaimedSide::Hub { answers },
                     meeting: context.meeting.clone(),
                     node: 0,
                     port,
                     key,
                 };
-                let own = context.credentials.make(&own.encode()).map_err(ClaimError::from)?;
+                let own = context.credentials.make(&own.encode()).map_err(NodeClaimError::from)?;
                 let (secret, prologue) = agreed(&claim.key, &key, [&answers, &hash(&own)]);
                 self.post_credential(&own);
                 self.stage = LinkStage::Initiator { secret, prologue, node };
             }
             LinkStage::Answer { key, hash: ours, port } => {
                 let Some(credential) = take_credential(&mut self.input)? else { return Ok(false) };
-                let claim = Claim::open(context.credentials, &credential, context.meeting, *port)?;
-                claim.check_host(ours)?;
+                let claim =
+                    NodeClaim::open(context.credentials, &credential, context.meeting, *port)?;
+                claim.check_hub(ours)?;
                 let (secret, prologue) = agreed(key, &claim.key, [ours, &hash(&credential)]);
                 let (handshake, message) = Handshake::initiator(&secret, &prologue)?;
                 self.output.extend(message);
@@ -279,18 +289,18 @@ impl Link {
 }
 
 /// Takes the magic and the credential from the start of the input, if they have come whole.
-fn take_credential(input: &mut Vec<u8>) -> Result<Option<String>, LinkError> {
+fn take_credential(input: &mut Vec<u8>) -> Result<Option<String>, NodeLinkError> {
     if !MAGIC.starts_with(&input[..input.len().min(MAGIC.len())]) {
-        return Err(LinkError::Foreign);
+        return Err(NodeLinkError::Foreign);
     }
     let Some(head) = input.first_chunk::<HEAD>() else { return Ok(None) };
     let length = usize::from(u16::from_le_bytes([head[HEAD - 2], head[HEAD - 1]]));
     if length > MAX_CREDENTIAL {
-        return Err(LinkError::Malformed(length));
+        return Err(NodeLinkError::Malformed(length));
     }
     let Some(credential) = input.get(HEAD..HEAD + length) else { return Ok(None) };
     let credential =
-        std::str::from_utf8(credential).map_err(|_| LinkError::Malformed(length))?.to_string();
+        std::str::from_utf8(credential).map_err(|_| NodeLinkError::Malformed(length))?.to_string();
     input.drain(..HEAD + length);
     Ok(Some(credential))
 }

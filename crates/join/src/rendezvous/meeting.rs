@@ -12,21 +12,24 @@ use std::time::{Duration, Instant};
 use oxmpi_wire::Secret;
 
 use super::credential::{Credentials, MeetingName};
-use super::link::{Link, LinkContext, LinkError, random};
-use super::message::{Entry, Message};
+use super::link::{LinkContext, NodeLink, NodeLinkError, random};
+use super::message::{NodeMessage, NodeValue};
 use super::skipped::Skipped;
-use state::Store;
+use state::MeetingValues;
 
 /// The limit for the other end of a connection to prove itself. Both daemons of MUNGE, which are
 /// slow under load, answer within it.
 pub(super) const PROOF: Duration = Duration::from_secs(10);
+
+/// The most connections without a proof at the hub, besides one for each node.
+const UNPROVED: usize = 256;
 
 /// The name of a connection; it grows with time.
 pub(super) type LinkId = u64;
 
 /// What becomes of the meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum MeetingPhase {
     /// Not all nodes are here.
     Gathering,
     /// All nodes were here.
@@ -35,8 +38,8 @@ pub(super) enum Phase {
 
 /// A connection with its other end.
 #[derive(Debug)]
-struct Peer {
-    link: Link,
+struct LinkEnd {
+    link: NodeLink,
     /// Its address, in texts.
     from: String,
     since: Instant,
@@ -45,38 +48,38 @@ struct Peer {
 }
 
 /// The process of one node of a step in the meeting with the others. The process of node 0, the
-/// *host*, has a connection with each of the others, the *members*.
+/// *hub*, has a connection with each of the others, the *members*.
 #[derive(Debug)]
-pub(super) struct Meeting<C> {
+pub(super) struct NodeMeeting<C> {
     name: MeetingName,
     /// The index of this node.
     node: u32,
     credentials: C,
     /// A random number of this process.
     process: [u8; 16],
-    peers: BTreeMap<LinkId, Peer>,
+    peers: BTreeMap<LinkId, LinkEnd>,
     next: LinkId,
     /// The proved connection with each node, by index; the own entry is empty. A member has an
     /// entry for node 0 only.
     present: Vec<Option<LinkId>>,
     /// The random number of the process that each entry of `present` belongs to.
     processes: Vec<[u8; 16]>,
-    phase: Phase,
+    phase: MeetingPhase,
     /// The number and the secret of the meeting, since its start.
     started: Option<([u8; 16], Secret)>,
-    /// The text of a host that refuses this member.
+    /// The text of a hub that refuses this member.
     refused: Option<String>,
     pub(super) skipped: Skipped,
     /// Connections that the owner is to close.
     closed: Vec<LinkId>,
-    store: Store,
+    store: MeetingValues,
 }
 
-impl<C: Credentials> Meeting<C> {
+impl<C: Credentials> NodeMeeting<C> {
     /// The process of `node`. An error if the kernel has no random bytes.
-    pub(super) fn new(name: MeetingName, node: u32, credentials: C) -> Result<Self, LinkError> {
+    pub(super) fn new(name: MeetingName, node: u32, credentials: C) -> Result<Self, NodeLinkError> {
         let nodes = name.nodes as usize;
-        let mut meeting = Meeting {
+        let mut meeting = NodeMeeting {
             name,
             node,
             credentials,
@@ -85,22 +88,22 @@ impl<C: Credentials> Meeting<C> {
             next: 0,
             present: vec![None; nodes],
             processes: vec![[0; 16]; nodes],
-            phase: Phase::Gathering,
+            phase: MeetingPhase::Gathering,
             started: None,
             refused: None,
             skipped: Skipped::default(),
             closed: Vec::new(),
-            store: Store::new(nodes),
+            store: MeetingValues::new(nodes),
         };
         meeting.start_if_complete()?;
         Ok(meeting)
     }
 
-    fn is_host(&self) -> bool {
+    fn is_hub(&self) -> bool {
         self.node == 0
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> MeetingPhase {
         self.phase
     }
 
@@ -109,17 +112,17 @@ impl<C: Credentials> Meeting<C> {
         self.started.as_ref()
     }
 
-    /// The host's reason to go on without this member.
+    /// The hub's reason to go on without this member.
     pub(super) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
     /// Whether a member has proof that it is connected with node 0, and needs no other connection.
-    pub(super) fn has_host(&self) -> bool {
+    pub(super) fn has_hub(&self) -> bool {
         self.present.first().is_some_and(Option::is_some)
     }
 
-    /// The nodes that are not here, at the host.
+    /// The nodes that are not here, at the hub.
     pub(super) fn missing(&self) -> Vec<u32> {
         (1..)
             .zip(self.present.iter().skip(1))
@@ -129,34 +132,35 @@ impl<C: Credentials> Meeting<C> {
     }
 
     /// A connection was accepted at this port. If there are too many without a proof, the oldest of
-    /// them is closed: any process can connect, and a member proves itself at once.
+    /// them is closed, and connections with a valid credential last: any process can connect, and a
+    /// member sends its credential at once.
     pub(super) fn accepted(&mut self, from: String, port: u16, now: Instant) -> LinkId {
-        let most = 2 * self.present.len() + 64;
         let unproved = || self.peers.iter().filter(|(_, peer)| peer.link.proved().is_none());
-        if unproved().count() >= most
-            && let Some(oldest) = unproved().next().map(|(id, _)| *id)
+        if unproved().count() >= self.present.len() + UNPROVED
+            && let Some((_, oldest)) =
+                unproved().map(|(id, peer)| (peer.link.has_greeted(), *id)).min()
         {
             self.skip(oldest, "it was one of too many connections without a proof");
         }
-        self.add(Link::host(port), from, now)
+        self.add(NodeLink::hub(port), from, now)
     }
 
-    /// A connection with this port of a process that may be the host has been made.
+    /// A connection with this port of a process that may be the hub has been made.
     pub(super) fn connected(
         &mut self,
         to: String,
         port: u16,
         now: Instant,
-    ) -> Result<LinkId, LinkError> {
+    ) -> Result<LinkId, NodeLinkError> {
         let context = LinkContext { credentials: &self.credentials, meeting: &self.name };
-        let link = Link::member(&context, self.node, port)?;
+        let link = NodeLink::member(&context, self.node, port)?;
         Ok(self.add(link, to, now))
     }
 
-    fn add(&mut self, link: Link, from: String, since: Instant) -> LinkId {
+    fn add(&mut self, link: NodeLink, from: String, since: Instant) -> LinkId {
         let id = self.next;
         self.next += 1;
-        self.peers.insert(id, Peer { link, from, since, is_ending: false });
+        self.peers.insert(id, LinkEnd { link, from, since, is_ending: false });
         id
     }
 
@@ -171,9 +175,9 @@ impl<C: Credentials> Meeting<C> {
             let was_proved = peer.link.proved().is_some();
             let next = peer.link.next(&context);
             if let Some(node) = peer.link.proved().filter(|_| !was_proved)
-                && !self.is_host()
+                && !self.is_hub()
             {
-                self.greet_host(id, node);
+                self.greet_hub(id, node);
             }
             match next {
                 Ok(Some(message)) => {
@@ -187,49 +191,49 @@ impl<C: Credentials> Meeting<C> {
         }
     }
 
-    /// The host has proved itself to this member.
-    fn greet_host(&mut self, id: LinkId, host: u32) {
-        let Some(place) = self.present.get_mut(host as usize) else { return };
+    /// The hub has proved itself to this member.
+    fn greet_hub(&mut self, id: LinkId, hub: u32) {
+        let Some(place) = self.present.get_mut(hub as usize) else { return };
         *place = Some(id);
         let others: Vec<LinkId> = self.peers.keys().copied().filter(|other| *other != id).collect();
         others.into_iter().for_each(|other| self.close(other));
         let process = self.process;
-        self.post(id, &Message::Here { process });
+        self.post(id, &NodeMessage::Here { process });
     }
 
-    fn handle(&mut self, id: LinkId, message: Message) -> Result<(), LinkError> {
+    fn handle(&mut self, id: LinkId, message: NodeMessage) -> Result<(), NodeLinkError> {
         let Some(node) = self.peers.get(&id).and_then(|peer| peer.link.proved()) else {
             return Ok(());
         };
-        if let Message::Here { process } = message {
-            return match self.is_host() {
+        if let NodeMessage::Here { process } = message {
+            return match self.is_hub() {
                 true => self.welcome(id, node, process),
-                false => Err(LinkError::Malformed(0)),
+                false => Err(NodeLinkError::Malformed(0)),
             };
         }
         if self.present_at(node) != Some(id) {
-            return Err(LinkError::Malformed(0));
+            return Err(NodeLinkError::Malformed(0));
         }
         match message {
-            Message::Refused { text } if !self.is_host() => self.refused = Some(text),
-            Message::Start { meeting, secret } if !self.is_host() => {
+            NodeMessage::Refused { text } if !self.is_hub() => self.refused = Some(text),
+            NodeMessage::Start { meeting, secret } if !self.is_hub() => {
                 self.started.get_or_insert((meeting, Secret(secret)));
-                self.phase = Phase::Running;
+                self.phase = MeetingPhase::Running;
             }
-            Message::Values { fence, entries } if self.is_host() => {
+            NodeMessage::Values { fence, entries } if self.is_hub() => {
                 // A member speaks for its own node only.
-                let entries = entries.into_iter().map(|entry| Entry { node, ..entry });
+                let entries = entries.into_iter().map(|entry| NodeValue { node, ..entry });
                 self.store.give(node, fence, entries.collect());
                 self.end_fence_if_complete();
-                self.tell_losses();
+                self.report_losses();
             }
-            Message::Values { fence, entries } => self.store.end_fence(fence, entries),
-            Message::Lost { node: lost, why, has_failed } => {
+            NodeMessage::Values { fence, entries } => self.store.end_fence(fence, entries),
+            NodeMessage::Lost { node: lost, why, has_failed } => {
                 // A member speaks for its own node only.
-                let lost = if self.is_host() { node } else { lost };
+                let lost = if self.is_hub() { node } else { lost };
                 self.lose(lost, why, has_failed);
             }
-            _ => return Err(LinkError::Malformed(0)),
+            _ => return Err(NodeLinkError::Malformed(0)),
         }
         Ok(())
     }
@@ -239,7 +243,7 @@ impl<C: Credentials> Meeting<C> {
     }
 
     /// A member is here. If it has connected before, its newer connection counts.
-    fn welcome(&mut self, id: LinkId, node: u32, process: [u8; 16]) -> Result<(), LinkError> {
+    fn welcome(&mut self, id: LinkId, node: u32, process: [u8; 16]) -> Result<(), NodeLinkError> {
         let at = node as usize;
         let is_known = self.processes.get(at) == Some(&process);
         if let Some(old) = self.present_at(node).filter(|old| *old != id) {
@@ -250,7 +254,7 @@ impl<C: Credentials> Meeting<C> {
             }
             self.close(old);
         }
-        if self.phase == Phase::Gathering
+        if self.phase == MeetingPhase::Gathering
             && let (Some(place), Some(known)) =
                 (self.present.get_mut(at), self.processes.get_mut(at))
         {
@@ -260,43 +264,43 @@ impl<C: Credentials> Meeting<C> {
     }
 
     fn refuse(&mut self, id: LinkId, text: String) {
-        self.post(id, &Message::Refused { text });
+        self.post(id, &NodeMessage::Refused { text });
         self.end(id);
     }
 
-    /// The host gives up: all members that are here learn the reason.
+    /// The hub gives up: all members that are here learn the reason.
     pub(super) fn give_up(&mut self, text: &str) {
         let here: Vec<LinkId> = self.present.iter().flatten().copied().collect();
         here.into_iter().for_each(|id| self.refuse(id, text.to_string()));
     }
 
-    fn start_if_complete(&mut self) -> Result<(), LinkError> {
-        if !self.is_host() || self.phase == Phase::Running || !self.missing().is_empty() {
+    fn start_if_complete(&mut self) -> Result<(), NodeLinkError> {
+        if !self.is_hub() || self.phase == MeetingPhase::Running || !self.missing().is_empty() {
             return Ok(());
         }
         let (meeting, secret) = (random()?, random()?);
         self.started = Some((meeting, Secret(secret)));
-        self.phase = Phase::Running;
+        self.phase = MeetingPhase::Running;
         let here: Vec<LinkId> = self.present.iter().flatten().copied().collect();
         let others: Vec<LinkId> =
             self.peers.keys().copied().filter(|id| !here.contains(id)).collect();
         others.into_iter().for_each(|other| self.close(other));
-        self.post_to_all(&Message::Start { meeting, secret });
+        self.post_to_all(&NodeMessage::Start { meeting, secret });
         Ok(())
     }
 
     /// Gives the values of this process, and begins to wait for those of the others.
     pub(super) fn fence(&mut self, values: Vec<(String, Vec<u8>)>) {
         let node = self.node;
-        let entries: Vec<Entry> =
-            values.into_iter().map(|(key, value)| Entry { node, key, value }).collect();
+        let entries: Vec<NodeValue> =
+            values.into_iter().map(|(key, value)| NodeValue { node, key, value }).collect();
         let fence = self.store.begin_fence();
-        if self.is_host() {
+        if self.is_hub() {
             self.store.give(node, fence, entries);
             self.end_fence_if_complete();
-            self.tell_losses();
-        } else if let Some(host) = self.present_at(0) {
-            self.post(host, &Message::Values { fence, entries });
+            self.report_losses();
+        } else if let Some(hub) = self.present_at(0) {
+            self.post(hub, &NodeMessage::Values { fence, entries });
         }
     }
 
@@ -307,12 +311,12 @@ impl<C: Credentials> Meeting<C> {
 
     fn end_fence_if_complete(&mut self) {
         if let Some((fence, entries)) = self.store.complete() {
-            self.post_to_all(&Message::Values { fence, entries: entries.clone() });
+            self.post_to_all(&NodeMessage::Values { fence, entries: entries.clone() });
             self.store.end_fence(fence, entries);
         }
     }
 
-    /// The nodes that have not begun the fence that the host waits for.
+    /// The nodes that have not begun the fence that the hub waits for.
     pub(super) fn behind(&self) -> Vec<u32> {
         (0..self.name.nodes).filter(|node| !self.store.has_given(*node)).collect()
     }
@@ -329,7 +333,7 @@ impl<C: Credentials> Meeting<C> {
     /// This process takes part in no further fence. The connections end after the notice, in which
     /// `why` follows the name of the node.
     pub(super) fn leave(&mut self, why: &str, has_failed: bool) {
-        let notice = Message::Lost { node: self.node, why: why.to_string(), has_failed };
+        let notice = NodeMessage::Lost { node: self.node, why: why.to_string(), has_failed };
         self.post_to_all(&notice);
         let all: Vec<LinkId> = self.peers.keys().copied().collect();
         all.into_iter().for_each(|id| self.end(id));
@@ -342,15 +346,15 @@ impl<C: Credentials> Meeting<C> {
             return;
         }
         self.store.lost.insert(node, why);
-        if self.is_host() && (has_failed || self.store.has_given_any()) {
-            self.tell_losses();
+        if self.is_hub() && (has_failed || self.store.has_given_any()) {
+            self.report_losses();
         }
     }
 
-    /// The host informs all members of the nodes that take part in no further fence.
-    fn tell_losses(&mut self) {
-        let untold = self.store.untold();
-        untold.iter().for_each(|notice| self.post_to_all(notice));
+    /// The hub informs all members of the nodes that take part in no further fence.
+    fn report_losses(&mut self) {
+        let unreported = self.store.unreported();
+        unreported.iter().for_each(|notice| self.post_to_all(notice));
     }
 
     /// A connection has ended, or was not made.
@@ -362,7 +366,7 @@ impl<C: Credentials> Meeting<C> {
             (Some(node), Some(place)) if *place == Some(id) => {
                 *place = None;
                 // While the nodes gather, the process can connect again.
-                if self.phase == Phase::Running {
+                if self.phase == MeetingPhase::Running {
                     self.lose(node, format!("is gone ({why})"), true);
                 }
             }
@@ -373,7 +377,7 @@ impl<C: Credentials> Meeting<C> {
 
     /// Closes connections whose other ends have not proved themselves in time.
     pub(super) fn tick(&mut self, now: Instant) {
-        let is_late = |peer: &Peer| {
+        let is_late = |peer: &LinkEnd| {
             peer.link.proved().is_none() && now.saturating_duration_since(peer.since) >= PROOF
         };
         let late: Vec<LinkId> =
@@ -415,7 +419,7 @@ impl<C: Credentials> Meeting<C> {
         std::mem::take(&mut self.closed)
     }
 
-    /// A connection that has not led to a member or to the host.
+    /// A connection that has not led to a member or to the hub.
     fn skip(&mut self, id: LinkId, why: &str) {
         self.closed.push(id);
         self.ended(id, why);
@@ -436,13 +440,13 @@ impl<C: Credentials> Meeting<C> {
         }
     }
 
-    fn post(&mut self, id: LinkId, message: &Message) {
+    fn post(&mut self, id: LinkId, message: &NodeMessage) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.link.post(&Arc::from(message.frame()));
         }
     }
 
-    fn post_to_all(&mut self, message: &Message) {
+    fn post_to_all(&mut self, message: &NodeMessage) {
         let frame = Arc::from(message.frame());
         for id in self.present.iter().flatten() {
             if let Some(peer) = self.peers.get_mut(id) {

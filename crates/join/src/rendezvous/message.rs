@@ -9,7 +9,7 @@ pub(super) const MAX_MESSAGE: usize = 256 << 20;
 
 /// A value under a key of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct NodeValue {
     pub(super) node: u32,
     pub(super) key: String,
     #[serde(with = "serde_bytes")]
@@ -17,7 +17,7 @@ pub(super) struct Entry {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Message {
+pub(super) enum NodeMessage {
     /// The first message of a member. The process is a random number: a process that connects again
     /// has the same one, and a second process of its node another one.
     Here { process: [u8; 16] },
@@ -26,8 +26,8 @@ pub(super) enum Message {
     /// All nodes are here. The number of this meeting and the secret of its processes are random.
     Start { meeting: [u8; 16], secret: [u8; 32] },
     /// To node 0, the member's values for this fence; from node 0, the values of all nodes.
-    Values { fence: u64, entries: Vec<Entry> },
-    /// A node takes part in no further fence. `why` follows the name of the node. To the host, a
+    Values { fence: u64, entries: Vec<NodeValue> },
+    /// A node takes part in no further fence. `why` follows the name of the node. To the hub, a
     /// failure is also for the members that wait for nothing.
     Lost { node: u32, why: String, has_failed: bool },
 }
@@ -43,7 +43,7 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     rest.is_empty().then_some(message)
 }
 
-impl Message {
+impl NodeMessage {
     /// The message with its length in front: 4 bytes, little endian.
     pub(super) fn frame(&self) -> Vec<u8> {
         let message = encode(self);

@@ -1,4 +1,4 @@
-//! The sockets of a [`Meeting`].
+//! The sockets of a [`NodeMeeting`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::credential::Credentials;
 use super::dialing::Dialing;
 use super::lookup::{Lookup, LookupResult};
-use super::meeting::{LinkId, Meeting, PROOF, Phase};
+use super::meeting::{LinkId, MeetingPhase, NodeMeeting, PROOF};
 
 /// A node that does not answer for this time has failed.
 const UNANSWERED: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ struct OpenSocket {
 
 /// A member's search for node 0.
 #[derive(Debug)]
-struct HostSearch {
+struct HubSearch {
     dialing: Dialing,
     lookup: Lookup,
     connecting: BTreeMap<SocketAddr, (Socket, Instant)>,
@@ -41,17 +41,17 @@ struct HostSearch {
 /// The sockets of one process.
 #[derive(Debug)]
 pub(super) struct MeetingSockets {
-    /// Of the host, with its port, until all are here.
+    /// Of the hub, with its port, until all are here.
     listener: Option<(Listener, u16)>,
     /// After an error the listener rests.
     accepts_from: Instant,
     /// Of a member, until all are here.
-    search: Option<HostSearch>,
+    search: Option<HubSearch>,
     open: BTreeMap<LinkId, OpenSocket>,
 }
 
 impl MeetingSockets {
-    fn new(listener: Option<(Listener, u16)>, search: Option<HostSearch>) -> MeetingSockets {
+    fn new(listener: Option<(Listener, u16)>, search: Option<HubSearch>) -> MeetingSockets {
         MeetingSockets { listener, accepts_from: Instant::now(), search, open: BTreeMap::new() }
     }
 
@@ -61,7 +61,7 @@ impl MeetingSockets {
     }
 
     /// Listens at the first of these ports that is free. The error is that of the last port.
-    pub(super) fn host(ports: &[u16]) -> io::Result<MeetingSockets> {
+    pub(super) fn hub(ports: &[u16]) -> io::Result<MeetingSockets> {
         let mut last = io::ErrorKind::AddrInUse.into();
         for port in ports {
             match listen(*port) {
@@ -77,26 +77,26 @@ impl MeetingSockets {
     /// Searches node 0 at the addresses of the lookup.
     pub(super) fn member(ports: Vec<u16>, lookup: Lookup) -> MeetingSockets {
         let dialing = Dialing::new(ports);
-        let search = HostSearch { dialing, lookup, connecting: BTreeMap::new() };
+        let search = HubSearch { dialing, lookup, connecting: BTreeMap::new() };
         MeetingSockets::new(None, Some(search))
     }
 
     /// Waits at most this long for an event, and serves all connections.
     pub(super) fn serve<C: Credentials>(
         &mut self,
-        meeting: &mut Meeting<C>,
+        meeting: &mut NodeMeeting<C>,
         wait: Duration,
     ) -> io::Result<()> {
         let now = Instant::now();
         meeting.tick(now);
-        if meeting.phase() == Phase::Running {
+        if meeting.phase() == MeetingPhase::Running {
             (self.listener, self.search) = (None, None);
         }
-        let is_searching = self.search.is_some() && !meeting.has_host();
+        let is_searching = self.search.is_some() && !meeting.has_hub();
         match &mut self.search {
             Some(search) if is_searching => search.dial(meeting, now),
             Some(search) => {
-                // They count as ended when the host is searched again.
+                // They count as ended when the hub is searched again.
                 for target in std::mem::take(&mut search.connecting).into_keys() {
                     search.dialing.ended(target, now);
                 }
@@ -152,7 +152,7 @@ impl MeetingSockets {
         Ok(())
     }
 
-    fn accept<C: Credentials>(&mut self, meeting: &mut Meeting<C>, now: Instant) {
+    fn accept<C: Credentials>(&mut self, meeting: &mut NodeMeeting<C>, now: Instant) {
         let Some((listener, port)) = &self.listener else { return };
         for _ in 0..AT_ONCE {
             match listener.accept() {
@@ -172,7 +172,7 @@ impl MeetingSockets {
         }
     }
 
-    fn receive<C: Credentials>(&mut self, id: LinkId, meeting: &mut Meeting<C>, now: Instant) {
+    fn receive<C: Credentials>(&mut self, id: LinkId, meeting: &mut NodeMeeting<C>, now: Instant) {
         let Some(open) = self.open.get(&id) else { return };
         let mut bytes = [0; READ];
         let why = match open.socket.receive(&mut bytes) {
@@ -187,7 +187,7 @@ impl MeetingSockets {
     fn end<C: Credentials>(
         &mut self,
         id: LinkId,
-        meeting: &mut Meeting<C>,
+        meeting: &mut NodeMeeting<C>,
         why: &str,
         now: Instant,
     ) {
@@ -204,7 +204,7 @@ impl MeetingSockets {
     }
 
     /// Sends everything for which the sockets have room, and closes connections that are over.
-    pub(super) fn flush<C: Credentials>(&mut self, meeting: &mut Meeting<C>, now: Instant) {
+    pub(super) fn flush<C: Credentials>(&mut self, meeting: &mut NodeMeeting<C>, now: Instant) {
         for (id, open) in &self.open {
             loop {
                 let output = meeting.output(*id);
@@ -230,8 +230,8 @@ fn add(open: &mut BTreeMap<LinkId, OpenSocket>, id: LinkId, socket: OpenSocket) 
     open.insert(id, socket);
 }
 
-impl HostSearch {
-    fn dial<C: Credentials>(&mut self, meeting: &mut Meeting<C>, now: Instant) {
+impl HubSearch {
+    fn dial<C: Credentials>(&mut self, meeting: &mut NodeMeeting<C>, now: Instant) {
         for result in self.lookup.results.try_iter() {
             match result {
                 LookupResult::Addresses(all) => {
@@ -259,7 +259,7 @@ impl HostSearch {
         }
     }
 
-    fn fail<C>(&mut self, target: SocketAddr, meeting: &mut Meeting<C>, why: &str, now: Instant)
+    fn fail<C>(&mut self, target: SocketAddr, meeting: &mut NodeMeeting<C>, why: &str, now: Instant)
     where
         C: Credentials,
     {
@@ -271,7 +271,7 @@ impl HostSearch {
     fn connected<C: Credentials>(
         &mut self,
         target: SocketAddr,
-        meeting: &mut Meeting<C>,
+        meeting: &mut NodeMeeting<C>,
         now: Instant,
     ) -> Option<(LinkId, Socket)> {
         let (socket, _) = self.connecting.remove(&target)?;

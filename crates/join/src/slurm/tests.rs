@@ -76,8 +76,8 @@ const TASK: [(&str, &str); 14] = [
     ("SLURM_NODE_ALIASES", "node3:10.0.0.3:h3"),
 ];
 
-fn read(changes: &[(&str, &str)]) -> Result<Option<Step>, JoinError> {
-    Step::read(&|name| {
+fn read(changes: &[(&str, &str)]) -> Result<Option<SlurmStep>, JoinError> {
+    SlurmStep::read(&|name| {
         let all = changes.iter().chain(&TASK);
         let (_, value) = all.into_iter().find(|(known, _)| *known == name)?;
         Some(value.to_string()).filter(|value| value != "unset")
@@ -90,7 +90,7 @@ fn a_step_is_read_from_its_variables() {
     let nodes = ["node1", "node2", "node3"].map(String::from).to_vec();
     assert_eq!(
         step,
-        Step {
+        SlurmStep {
             job: 12,
             step: 3,
             restart: 1,

@@ -31,7 +31,7 @@ struct Attacker {
 }
 
 impl Attacker {
-    /// Starts an attack at these ports, of which the last one is the host's, and waits until it
+    /// Starts an attack at these ports, of which the last one is the hub's, and waits until it
     /// holds the others.
     fn start(cluster: &Cluster, attack: &str, ports: &[u16]) -> Attacker {
         let directory = cluster.directory().join(attack);
@@ -86,7 +86,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// A meeting at three ports, of which the attacker holds two, so the host takes the third. The
+/// A meeting at three ports, of which the attacker holds two, so the hub takes the third. The
 /// attacker has half a second until the last node comes.
 fn meet_under(attack: &str, check: impl FnOnce(&Attacker)) {
     if !is_root() {
@@ -107,7 +107,7 @@ fn a_silent_process_at_the_port_does_not_stop_the_meeting() {
 }
 
 #[test]
-fn a_process_that_answers_for_the_host_is_skipped() {
+fn a_process_that_answers_for_the_hub_is_skipped() {
     meet_under("answer", |_| {});
 }
 
@@ -116,7 +116,7 @@ fn a_credential_is_closed_to_the_second_user_and_cannot_be_passed_on() {
     meet_under("relay", |attacker| {
         let unmunged = attacker.wait_for("unmunged");
         assert_eq!(unmunged, "a credential is for another user");
-        // The host has answered nothing.
+        // The hub has answered nothing.
         assert_eq!(attacker.wait_for("relayed"), "0");
     });
 }
@@ -124,7 +124,7 @@ fn a_credential_is_closed_to_the_second_user_and_cannot_be_passed_on() {
 #[test]
 fn many_connections_with_and_without_credentials_do_not_stop_the_meeting() {
     meet_under("flood", |attacker| {
-        assert_eq!(attacker.wait_for("own"), "0", "the host answers no other user");
+        assert_eq!(attacker.wait_for("own"), "0", "the hub answers no other user");
     });
 }
 
@@ -137,7 +137,7 @@ fn program_of_the_second_user() {
     let munge = Munge::open(LIBRARY, Some(&socket)).unwrap();
     let ports: Vec<u16> =
         std::env::var(PORTS).unwrap().split(',').map(|port| port.parse().unwrap()).collect();
-    let (host, held) = ports.split_last().unwrap();
+    let (hub, held) = ports.split_last().unwrap();
     let listeners: Vec<TcpListener> =
         held.iter().map(|port| TcpListener::bind(("0.0.0.0", *port)).unwrap()).collect();
     let (sender, accepted) = channel();
@@ -167,16 +167,15 @@ fn program_of_the_second_user() {
             for mut stream in accepted {
                 let credential = credential_of(&mut stream);
                 write("unmunged", munge.decode(&credential).unwrap_err());
-                write("relayed", answer_of_host(*host, &message(&credential)));
+                write("relayed", answer_of_hub(*hub, &message(&credential)));
                 held.push(stream);
             }
         }
         "flood" => {
             let own = message(&munge.encode(&[7; 80], Some(0), 60).unwrap());
             loop {
-                let mut all: Vec<TcpStream> = (0..100)
-                    .filter_map(|_| TcpStream::connect(("127.0.0.1", *host)).ok())
-                    .collect();
+                let mut all: Vec<TcpStream> =
+                    (0..100).filter_map(|_| TcpStream::connect(("127.0.0.1", *hub)).ok()).collect();
                 if let Some(stream) = all.first_mut() {
                     let _ = stream.write_all(&own);
                     write("own", answer_length(stream));
@@ -210,11 +209,11 @@ fn credential_of(stream: &mut TcpStream) -> String {
     String::from_utf8(credential).unwrap()
 }
 
-/// The number of bytes that the host answers before it closes the connection.
-fn answer_of_host(port: u16, bytes: &[u8]) -> usize {
+/// The number of bytes that the hub answers before it closes the connection.
+fn answer_of_hub(port: u16, bytes: &[u8]) -> usize {
     let end = Instant::now() + LIMIT;
     loop {
-        // The host may not listen yet.
+        // The hub may not listen yet.
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
             stream.write_all(bytes).unwrap();
             return answer_length(&mut stream);

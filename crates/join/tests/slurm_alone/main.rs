@@ -2,6 +2,7 @@
 //! these tests is a thread with an address of 127.0.0.0/8 and a `munged` of its own. Processes of a
 //! second user need root. Where these are missing, the tests fail, unless OXMPI_TEST_ALLOW_SKIPS is
 //! set.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod attacker;
 mod cluster;
@@ -13,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use cluster::Cluster;
 use oxmpi_join::munge::{LIBRARY, Munge, MungeError};
-use oxmpi_join::slurm::Step;
+use oxmpi_join::slurm::SlurmStep;
 use oxmpi_join::{JoinError, ProcessManager, SlurmAlone};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A task of a step on `nodes` nodes, whose processes use these ports first.
-fn step(number: u32, nodes: u32, node: u32, ports: &[u16]) -> Step {
-    Step {
+fn step(number: u32, nodes: u32, node: u32, ports: &[u16]) -> SlurmStep {
+    SlurmStep {
         // Other runs of this test may be at work.
         job: std::process::id(),
         step: number,
@@ -45,12 +46,12 @@ fn ports(count: usize) -> Vec<u16> {
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
-fn meet(cluster: &Cluster, step: &Step, limit: Duration) -> Result<SlurmAlone, JoinError> {
+fn meet(cluster: &Cluster, step: &SlurmStep, limit: Duration) -> Result<SlurmAlone, JoinError> {
     SlurmAlone::meet(step, LIBRARY, Some(&cluster.socket(step.node)), limit)
 }
 
 /// Passes a value of each node to each other one.
-fn talk(mut manager: SlurmAlone, step: &Step) -> (String, [u8; 32]) {
+fn talk(mut manager: SlurmAlone, step: &SlurmStep) -> (String, [u8; 32]) {
     assert_eq!((manager.rank(), manager.size() as usize), (step.node, step.nodes.len()));
     for round in 0..2u8 {
         manager.put(&format!("card{round}"), &[round, step.node as u8]).unwrap();
@@ -68,9 +69,9 @@ fn talk(mut manager: SlurmAlone, step: &Step) -> (String, [u8; 32]) {
 
 /// All nodes of a step meet and talk, in threads; the last one comes late by this time. Returns the
 /// name of the job and the secret.
-fn talk_all(cluster: &Cluster, all: &[Step], late: Duration) -> (String, [u8; 32]) {
+fn talk_all(cluster: &Cluster, all: &[SlurmStep], late: Duration) -> (String, [u8; 32]) {
     thread::scope(|scope| {
-        let process = |step: &Step| {
+        let process = |step: &SlurmStep| {
             if step.node + 1 == step.tasks {
                 thread::sleep(late);
             }
@@ -83,7 +84,7 @@ fn talk_all(cluster: &Cluster, all: &[Step], late: Duration) -> (String, [u8; 32
     })
 }
 
-fn steps(number: u32, nodes: u32, ports: &[u16]) -> Vec<Step> {
+fn steps(number: u32, nodes: u32, ports: &[u16]) -> Vec<SlurmStep> {
     (0..nodes).map(|node| step(number, nodes, node, ports)).collect()
 }
 
@@ -157,9 +158,9 @@ fn a_failed_node_and_an_abort_end_the_fences_of_the_others() {
     for (number, (end, why)) in endings.into_iter().enumerate() {
         let mut all = meet_all(number as u32);
         end(all.remove(1));
-        let (host, others) = all.split_at_mut(1);
+        let (hub, others) = all.split_at_mut(1);
         thread::scope(|scope| {
-            for manager in [&mut host[0], &mut others[0]] {
+            for manager in [&mut hub[0], &mut others[0]] {
                 scope.spawn(move || {
                     let begin = Instant::now();
                     let text = manager.fence(LIMIT).unwrap_err().to_string();
@@ -187,13 +188,14 @@ fn the_text_at_the_limit_names_the_nodes_that_are_here_and_those_that_are_missin
         for part in [
             "here: 127.0.0.1 (node 0), 127.0.0.2 (node 1)",
             "missing: 127.0.0.3 (node 2)",
-            "the meeting of 3 nodes",
+            "the meeting of the nodes",
+            "is not complete within 0.9 s",
             "srun --mpi=pmi2",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
-    // A member without the host: it does not wait for ever.
+    // A member without the hub: it does not wait for ever.
     let text = meet(&cluster, &all[2], limit).unwrap_err().to_string();
     assert!(text.contains("127.0.0.1 (node 0) has not been reached"), "{text}");
     assert!(text.contains("Connection refused"), "{text}");

@@ -2,30 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::rendezvous::message::{Entry, Message};
+use crate::rendezvous::message::{NodeMessage, NodeValue};
 
 /// The values of a node for a fence.
-type Given = (u64, Vec<Entry>);
+type Given = (u64, Vec<NodeValue>);
 
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct MeetingValues {
     values: HashMap<(u32, String), Vec<u8>>,
     /// The number of fences that this process has begun, and that have ended.
     begun: u64,
     over: u64,
-    /// At the host, the values for the next fence that have come from each node.
+    /// At the hub, the values for the next fence that have come from each node.
     given: Vec<Option<Given>>,
     /// The nodes that take part in no further fence, with the reasons.
     pub(super) lost: BTreeMap<u32, String>,
-    /// At the host, the nodes of `lost` of which all members know.
-    told: BTreeSet<u32>,
+    /// At the hub, the nodes of `lost` of which all members know.
+    reported: BTreeSet<u32>,
 }
 
-impl Store {
-    pub(super) fn new(nodes: usize) -> Store {
+impl MeetingValues {
+    pub(super) fn new(nodes: usize) -> MeetingValues {
         let given = (0..nodes).map(|_| None).collect();
-        let (values, lost, told) = Default::default();
-        Store { values, begun: 0, over: 0, given, lost, told }
+        let (values, lost, reported) = Default::default();
+        MeetingValues { values, begun: 0, over: 0, given, lost, reported }
     }
 
     /// The number of the fence that begins.
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Takes the values of a node for its next fence.
-    pub(super) fn give(&mut self, node: u32, fence: u64, entries: Vec<Entry>) {
+    pub(super) fn give(&mut self, node: u32, fence: u64, entries: Vec<NodeValue>) {
         if let Some(place) = self.given.get_mut(node as usize) {
             *place = Some((fence, entries));
         }
@@ -55,12 +55,12 @@ impl Store {
     }
 
     /// The notices of lost nodes that this function has not returned yet.
-    pub(super) fn untold(&mut self) -> Vec<Message> {
-        let new = self.lost.iter().filter(|(node, _)| !self.told.contains(node));
+    pub(super) fn unreported(&mut self) -> Vec<NodeMessage> {
+        let new = self.lost.iter().filter(|(node, _)| !self.reported.contains(node));
         let new = new.map(|(node, why)| (*node, why.clone()));
-        let new: Vec<Message> =
-            new.map(|(node, why)| Message::Lost { node, why, has_failed: false }).collect();
-        self.told.extend(self.lost.keys());
+        let new: Vec<NodeMessage> =
+            new.map(|(node, why)| NodeMessage::Lost { node, why, has_failed: false }).collect();
+        self.reported.extend(self.lost.keys());
         new
     }
 
@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// A fence has ended with these values.
-    pub(super) fn end_fence(&mut self, fence: u64, entries: Vec<Entry>) {
+    pub(super) fn end_fence(&mut self, fence: u64, entries: Vec<NodeValue>) {
         self.over = fence;
         self.values.extend(entries.into_iter().map(|entry| ((entry.node, entry.key), entry.value)));
     }

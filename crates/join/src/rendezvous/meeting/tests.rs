@@ -1,19 +1,19 @@
 use super::*;
 use crate::munge::MungeError;
-use crate::rendezvous::credential::{Claim, ClaimedSide};
+use crate::rendezvous::credential::{ClaimedSide, NodeClaim};
 use crate::rendezvous::fake::FakeMunge;
 use proptest::prelude::*;
 
 const PORT: u16 = 21_000;
 
-type FakeMeeting = Meeting<FakeMunge>;
+type FakeMeeting = NodeMeeting<FakeMunge>;
 
 fn name(nodes: u32) -> MeetingName {
     MeetingName { job: 7, step: 0, restart: 0, nodes }
 }
 
 fn meeting(munge: &FakeMunge, nodes: u32, node: u32) -> FakeMeeting {
-    Meeting::new(name(nodes), node, munge.on(node)).unwrap()
+    NodeMeeting::new(name(nodes), node, munge.on(node)).unwrap()
 }
 
 /// The bytes that a meeting sends by a connection.
@@ -34,7 +34,7 @@ struct World {
     munge: FakeMunge,
     now: Instant,
     all: Vec<FakeMeeting>,
-    /// The member, and the connection as it and the host know it.
+    /// The member, and the connection as it and the hub know it.
     wires: Vec<(usize, LinkId, LinkId)>,
 }
 
@@ -45,14 +45,14 @@ impl World {
         World { munge, now: Instant::now(), all, wires: Vec::new() }
     }
 
-    fn host(&mut self) -> &mut FakeMeeting {
+    fn hub(&mut self) -> &mut FakeMeeting {
         &mut self.all[0]
     }
 
     fn connect(&mut self, member: usize) -> (LinkId, LinkId) {
         let now = self.now;
-        let there = self.all[member].connected("host".into(), PORT, now).unwrap();
-        let here = self.host().accepted(format!("node{member}"), PORT, now);
+        let there = self.all[member].connected("hub".into(), PORT, now).unwrap();
+        let here = self.hub().accepted(format!("node{member}"), PORT, now);
         self.wires.push((member, there, here));
         (there, here)
     }
@@ -69,8 +69,8 @@ impl World {
             for (member, there, here) in self.wires.clone() {
                 let bytes = sent_by(&mut self.all[member], there);
                 has_carried |= !bytes.is_empty();
-                bytes.chunks(999).for_each(|piece| self.host().received(here, piece));
-                let bytes = sent_by(self.host(), here);
+                bytes.chunks(999).for_each(|piece| self.hub().received(here, piece));
+                let bytes = sent_by(self.hub(), here);
                 has_carried |= !bytes.is_empty();
                 bytes.chunks(999).for_each(|piece| self.all[member].received(there, piece));
             }
@@ -93,7 +93,7 @@ impl World {
         for wire in std::mem::take(&mut self.wires) {
             if which(&wire) {
                 self.all[wire.0].ended(wire.1, "cut");
-                self.host().ended(wire.2, "cut");
+                self.hub().ended(wire.2, "cut");
             } else {
                 self.wires.push(wire);
             }
@@ -109,7 +109,7 @@ impl World {
     }
 
     fn is_running(&self) -> bool {
-        self.all.iter().all(|meeting| meeting.phase() == Phase::Running)
+        self.all.iter().all(|meeting| meeting.phase() == MeetingPhase::Running)
     }
 
     fn reasons(&self, node: usize) -> String {
@@ -162,11 +162,11 @@ fn a_fence_waits_for_the_last_node() {
     assert_eq!(world.all[1].get(2, "a"), Some(&b"b"[..]));
 }
 
-/// A connection of an attacker with the host: it sends these bytes and returns the answer.
-fn attack(host: &mut FakeMeeting, bytes: &[u8]) -> (LinkId, Vec<u8>) {
-    let id = host.accepted("attacker".into(), PORT, Instant::now());
-    host.received(id, bytes);
-    (id, sent_by(host, id))
+/// A connection of an attacker with the hub: it sends these bytes and returns the answer.
+fn attack(hub: &mut FakeMeeting, bytes: &[u8]) -> (LinkId, Vec<u8>) {
+    let id = hub.accepted("attacker".into(), PORT, Instant::now());
+    hub.received(id, bytes);
+    (id, sent_by(hub, id))
 }
 
 /// The magic and a credential, as a member sends it.
@@ -175,9 +175,9 @@ fn greeting(credential: &str) -> Vec<u8> {
     [b"OxMPI nodes 0001", &length[..], credential.as_bytes()].concat()
 }
 
-fn claim(change: impl FnOnce(&mut Claim)) -> Vec<u8> {
+fn claim(change: impl FnOnce(&mut NodeClaim)) -> Vec<u8> {
     let side = ClaimedSide::Member;
-    let mut claim = Claim { side, meeting: name(2), node: 1, port: PORT, key: [9; 32] };
+    let mut claim = NodeClaim { side, meeting: name(2), node: 1, port: PORT, key: [9; 32] };
     change(&mut claim);
     claim.encode()
 }
@@ -187,7 +187,7 @@ fn the_host_skips_every_wrong_credential_and_the_meeting_goes_on() {
     let mut world = World::new(2);
     let munge = world.munge.on(1);
     let other = munge.of_user(65_534);
-    let own = |change: fn(&mut Claim)| munge.make(&claim(change)).unwrap();
+    let own = |change: fn(&mut NodeClaim)| munge.make(&claim(change)).unwrap();
     let table = [
         (other.make_for(1000, &claim(|_| {})), "it is of the user 65534"),
         (other.make(&claim(|_| {})).unwrap(), "a credential is for another user"),
@@ -201,13 +201,13 @@ fn the_host_skips_every_wrong_credential_and_the_meeting_goes_on() {
         (own(|claim| claim.port = 1), "made for port 1: another process has passed it on"),
         (own(|claim| claim.node = 0), "of node 0, which cannot be"),
         (own(|claim| claim.node = 2), "of node 2, which cannot be"),
-        (own(|claim| claim.side = ClaimedSide::Host { answers: [0; 32] }), "the wrong side"),
+        (own(|claim| claim.side = ClaimedSide::Hub { answers: [0; 32] }), "the wrong side"),
     ];
     for (credential, why) in table {
-        world.host().skipped = Default::default();
-        let (id, answer) = attack(world.host(), &greeting(&credential));
+        world.hub().skipped = Default::default();
+        let (id, answer) = attack(world.hub(), &greeting(&credential));
         assert!(answer.is_empty(), "{why}");
-        assert_eq!(world.host().closed(), [id], "{why}");
+        assert_eq!(world.hub().closed(), [id], "{why}");
         assert!(world.reasons(0).contains(why), "{why}: {}", world.reasons(0));
         assert!(world.reasons(0).contains("attacker"), "{}", world.reasons(0));
     }
@@ -217,9 +217,9 @@ fn the_host_skips_every_wrong_credential_and_the_meeting_goes_on() {
         ([&b"OxMPI nodes 0001"[..], &[255, 255]].concat(), "makes no sense"),
         ([&b"OxMPI nodes 0001"[..], &[1, 0, 255]].concat(), "makes no sense"),
     ] {
-        let (id, answer) = attack(world.host(), &bytes);
+        let (id, answer) = attack(world.hub(), &bytes);
         assert!(answer.is_empty());
-        assert_eq!(world.host().closed(), [id]);
+        assert_eq!(world.hub().closed(), [id]);
         assert!(world.reasons(0).contains(why), "{why}: {}", world.reasons(0));
     }
     world.connect_all();
@@ -229,19 +229,19 @@ fn the_host_skips_every_wrong_credential_and_the_meeting_goes_on() {
 #[test]
 fn a_recorded_credential_gets_an_answer_at_most_once_and_leads_nowhere() {
     let mut world = World::new(2);
-    // A process that holds a port has recorded the credential, and sends it to the host.
+    // A process that holds a port has recorded the credential, and sends it to the hub.
     let now = world.now;
     let id = world.all[1].connected("attacker".into(), PORT, now).unwrap();
     let recorded = sent_by(&mut world.all[1], id);
-    let (first, answer) = attack(world.host(), &recorded);
-    assert!(!answer.is_empty(), "the host cannot know yet");
+    let (first, answer) = attack(world.hub(), &recorded);
+    assert!(!answer.is_empty(), "the hub cannot know yet");
     // It cannot open the answer, so it has no key for the handshake.
-    world.host().received(first, &[7; 48]);
-    assert_eq!(world.host().closed(), [first]);
-    assert_eq!(world.host().missing(), [1]);
-    let (second, answer) = attack(world.host(), &recorded);
+    world.hub().received(first, &[7; 48]);
+    assert_eq!(world.hub().closed(), [first]);
+    assert_eq!(world.hub().missing(), [1]);
+    let (second, answer) = attack(world.hub(), &recorded);
     assert!(answer.is_empty());
-    assert_eq!(world.host().closed(), [second]);
+    assert_eq!(world.hub().closed(), [second]);
     assert!(world.reasons(0).contains("a credential was used before"), "{}", world.reasons(0));
     // The whole recorded conversation of a member that has met is no use either.
     let (there, here) = world.connect(1);
@@ -251,9 +251,9 @@ fn a_recorded_credential_gets_an_answer_at_most_once_and_leads_nowhere() {
         if bytes.is_empty() {
             break;
         }
-        world.host().received(here, &bytes);
+        world.hub().received(here, &bytes);
         recorded.extend(bytes);
-        let answer = sent_by(world.host(), here);
+        let answer = sent_by(world.hub(), here);
         world.all[1].received(there, &answer);
     }
     assert!(world.is_running());
@@ -268,17 +268,17 @@ fn a_handshake_that_waits_for_its_first_record_proves_nothing() {
     let mut world = World::new(2);
     let (there, here) = world.connect(1);
     let credential = sent_by(&mut world.all[1], there);
-    world.host().received(here, &credential);
-    let answer = sent_by(world.host(), here);
+    world.hub().received(here, &credential);
+    let answer = sent_by(world.hub(), here);
     world.all[1].received(there, &answer);
     let handshake = sent_by(&mut world.all[1], there);
     assert_eq!(handshake.len(), 48);
-    world.host().received(here, &handshake);
-    assert_eq!(world.host().missing(), [1]);
+    world.hub().received(here, &handshake);
+    assert_eq!(world.hub().missing(), [1]);
     // The relay goes silent. The connection is closed in time, and the member comes again.
     world.now += PROOF;
     let now = world.now;
-    world.host().tick(now);
+    world.hub().tick(now);
     assert!(world.reasons(0).contains("not proved itself in time"));
     world.carry();
     world.connect_all();
@@ -290,14 +290,14 @@ fn a_member_skips_every_process_that_only_holds_the_port() {
     let mut world = World::new(2);
     let munge = world.munge.clone();
     let other = munge.of_user(65_534);
-    let host_claim = |claim: &mut Claim| {
-        (claim.side, claim.node) = (ClaimedSide::Host { answers: [1; 32] }, 0);
+    let hub_claim = |claim: &mut NodeClaim| {
+        (claim.side, claim.node) = (ClaimedSide::Hub { answers: [1; 32] }, 0);
     };
     let table = [
         (b"220 mail ready".to_vec(), "does not speak the protocol"),
         (greeting("invented"), "a credential is invalid"),
-        (greeting(&other.make_for(1000, &claim(host_claim))), "it is of the user 65534"),
-        (greeting(&munge.make(&claim(host_claim)).unwrap()), "answers another one"),
+        (greeting(&other.make_for(1000, &claim(hub_claim))), "it is of the user 65534"),
+        (greeting(&munge.make(&claim(hub_claim)).unwrap()), "answers another one"),
         (greeting(&munge.make(&claim(|claim| claim.meeting.step = 4)).unwrap()), "of step 7.4"),
     ];
     for (answer, why) in table {
@@ -307,7 +307,7 @@ fn a_member_skips_every_process_that_only_holds_the_port() {
         world.all[1].received(id, &answer);
         assert_eq!(world.all[1].closed(), [id], "{why}");
         assert!(world.reasons(1).contains(why), "{why}: {}", world.reasons(1));
-        assert!(!world.all[1].has_host());
+        assert!(!world.all[1].has_hub());
     }
     // It sends the member's credential back.
     world.all[1].skipped = Default::default();
@@ -317,7 +317,7 @@ fn a_member_skips_every_process_that_only_holds_the_port() {
     world.all[1].received(id, &own);
     assert_eq!(world.all[1].closed(), [id]);
     assert!(world.reasons(1).contains("it was sent back"), "{}", world.reasons(1));
-    // It says nothing, while the member meets the host by another connection.
+    // It says nothing, while the member meets the hub by another connection.
     let silent = world.all[1].connected("squatter".into(), PORT, now).unwrap();
     world.connect_all();
     assert!(world.is_running());
@@ -330,9 +330,9 @@ fn a_credential_for_another_port_cannot_be_passed_on() {
     let now = world.now;
     let member = world.all[1].connected("squatter".into(), PORT + 1, now).unwrap();
     let credential = sent_by(&mut world.all[1], member);
-    let (id, answer) = attack(world.host(), &credential);
+    let (id, answer) = attack(world.hub(), &credential);
     assert!(answer.is_empty());
-    assert_eq!(world.host().closed(), [id]);
+    assert_eq!(world.hub().closed(), [id]);
     assert!(world.reasons(0).contains("another process has passed it on"), "{}", world.reasons(0));
     world.connect_all();
     assert!(world.is_running());
@@ -356,8 +356,8 @@ fn a_changed_bit_ends_the_connection_and_the_next_one_leads_to_the_meeting() {
                     bytes
                 };
                 let bytes = change(sent_by(&mut world.all[1], there), true);
-                world.host().received(here, &bytes);
-                let bytes = change(sent_by(world.host(), here), false);
+                world.hub().received(here, &bytes);
+                let bytes = change(sent_by(world.hub(), here), false);
                 world.all[1].received(there, &bytes);
             }
             world.carry();
@@ -365,8 +365,8 @@ fn a_changed_bit_ends_the_connection_and_the_next_one_leads_to_the_meeting() {
                 world.cut(|_| true);
                 world.connect_all();
             }
-            if world.all[0].phase() == Phase::Running && !world.is_running() {
-                // Start was changed on the way, after the host had all nodes.
+            if world.all[0].phase() == MeetingPhase::Running && !world.is_running() {
+                // Start was changed on the way, after the hub had all nodes.
                 assert!((round, is_to_host) == (2, false), "{round} {at}");
                 continue;
             }
@@ -377,28 +377,32 @@ fn a_changed_bit_ends_the_connection_and_the_next_one_leads_to_the_meeting() {
 
 #[test]
 fn connections_without_a_proof_are_closed_in_time_or_when_there_are_too_many() {
-    let mut world = World::new(2);
-    let (now, most) = (world.now, 2 * 2 + 64);
-    let ids: Vec<LinkId> =
-        (0..most).map(|_| world.host().accepted("attacker".into(), PORT, now)).collect();
-    assert!(world.host().closed().is_empty());
+    let mut world = World::new(3);
+    let (now, most) = (world.now, 3 + UNPROVED as u64);
+    // The member has sent a valid credential, and then many others connect.
     let (there, here) = world.connect(1);
-    assert_eq!(world.host().closed(), ids[..1], "the oldest");
+    let credential = sent_by(&mut world.all[1], there);
+    world.hub().received(here, &credential);
+    let ids: Vec<LinkId> =
+        (0..most).map(|_| world.hub().accepted("attacker".into(), PORT, now)).collect();
+    assert_eq!(world.hub().closed(), ids[..1], "the oldest without a credential");
     world.carry();
-    assert!(world.is_running() && there == 0);
-    assert_eq!(world.host().closed(), [], "all others were closed at the start");
-    assert_eq!(world.host().peers.keys().collect::<Vec<_>>(), [&here]);
+    assert_eq!(world.hub().missing(), [2]);
+    world.connect(2);
+    world.carry();
+    assert!(world.is_running(), "all other connections were closed at the start");
+    assert_eq!(world.hub().peers.len(), 2);
 
     let mut world = World::new(3);
     world.connect(1);
     world.carry();
     let now = world.now;
-    let silent = world.host().accepted("attacker".into(), PORT, now);
-    world.host().tick(now + PROOF - Duration::from_millis(1));
-    assert_eq!(world.host().closed(), []);
-    world.host().tick(now + PROOF);
-    assert_eq!(world.host().closed(), [silent], "the proved one stays");
-    assert_eq!(world.host().missing(), [2]);
+    let silent = world.hub().accepted("attacker".into(), PORT, now);
+    world.hub().tick(now + PROOF - Duration::from_millis(1));
+    assert_eq!(world.hub().closed(), []);
+    world.hub().tick(now + PROOF);
+    assert_eq!(world.hub().closed(), [silent], "the proved one stays");
+    assert_eq!(world.hub().missing(), [2]);
 }
 
 #[test]
@@ -406,12 +410,12 @@ fn a_second_process_of_a_node_is_refused_and_the_same_one_may_come_again() {
     let mut world = World::new(3);
     world.connect(1);
     world.carry();
-    let (_, first) = (0, world.host().present[1]);
+    let (_, first) = (0, world.hub().present[1]);
     // The same process again: its older connection may be dead without an end.
     let (there, here) = world.connect(1);
     world.all[1].present[0] = None;
     world.carry();
-    assert_eq!(world.host().present[1], Some(here));
+    assert_eq!(world.hub().present[1], Some(here));
     assert_ne!(first, Some(here));
     assert_eq!(world.all[1].present[0], Some(there));
     // Another process.
@@ -433,10 +437,10 @@ fn a_member_whose_connection_ends_before_the_start_comes_again() {
     let mut world = World::new(3);
     world.connect(1);
     world.carry();
-    assert!(world.all[1].has_host());
+    assert!(world.all[1].has_hub());
     world.cut(|_| true);
-    assert!(!world.all[1].has_host());
-    assert_eq!(world.host().missing(), [1, 2]);
+    assert!(!world.all[1].has_hub());
+    assert_eq!(world.hub().missing(), [1, 2]);
     world.connect_all();
     assert!(world.is_running());
 }
@@ -454,7 +458,7 @@ fn a_failed_node_is_reported_to_all_and_ends_their_fences() {
         assert_eq!(lost, [(&2, &"is gone (cut)".to_string())], "{node}");
         assert!(node != 1 || !world.all[node].is_fence_over());
     }
-    // The end of the host.
+    // The end of the hub.
     world.cut(|_| true);
     assert_eq!(world.all[3].lost()[&0], "is gone (cut)");
 }
@@ -468,7 +472,7 @@ fn a_fence_that_all_have_begun_ends_before_a_failure_counts() {
     world.all[2].fence(vec![("a".into(), b"b".to_vec())]);
     let (_, there, here) = world.wires.iter().copied().find(|wire| wire.0 == 2).unwrap();
     let bytes = sent_by(&mut world.all[2], there);
-    world.host().received(here, &bytes);
+    world.hub().received(here, &bytes);
     world.cut(|wire| wire.0 == 2);
     world.carry();
     for node in [0, 1] {
@@ -485,7 +489,7 @@ fn a_leave_is_reported_when_another_node_begins_a_fence() {
         world.connect_all();
         world.all[2].leave("has left", false);
         world.carry();
-        assert_eq!(world.host().lost()[&2], "has left");
+        assert_eq!(world.hub().lost()[&2], "has left");
         assert!(world.all[1].lost().is_empty(), "at the end of a job all leave");
         world.all[first].fence(Vec::new());
         world.carry();
@@ -511,7 +515,7 @@ fn a_leave_and_an_abort_end_a_fence_that_waits() {
     }
     let mut world = World::new(2);
     world.connect_all();
-    world.host().leave("has left", false);
+    world.hub().leave("has left", false);
     world.carry();
     assert_eq!(world.all[1].lost()[&0], "has left");
 }
@@ -521,10 +525,10 @@ fn a_member_speaks_for_its_own_node_only() {
     let mut world = World::new(3);
     world.connect_all();
     (0..2).for_each(|node| world.all[node].fence(Vec::new()));
-    let entry = Entry { node: 0, key: "card".into(), value: b"forged".to_vec() };
+    let entry = NodeValue { node: 0, key: "card".into(), value: b"forged".to_vec() };
     let (_, there, _) = world.wires.iter().copied().find(|wire| wire.0 == 2).unwrap();
-    world.all[2].post(there, &Message::Values { fence: 1, entries: vec![entry] });
-    let lost = Message::Lost { node: 1, why: "is gone".into(), has_failed: true };
+    world.all[2].post(there, &NodeMessage::Values { fence: 1, entries: vec![entry] });
+    let lost = NodeMessage::Lost { node: 1, why: "is gone".into(), has_failed: true };
     world.all[2].post(there, &lost);
     world.carry();
     assert_eq!(world.all[1].get(0, "card"), None);
@@ -535,9 +539,9 @@ fn a_member_speaks_for_its_own_node_only() {
 #[test]
 fn messages_of_the_other_side_end_the_connection() {
     for (node, message) in [
-        (1, Message::Start { meeting: [0; 16], secret: [0; 32] }),
-        (1, Message::Refused { text: "x".into() }),
-        (0, Message::Here { process: [0; 16] }),
+        (1, NodeMessage::Start { meeting: [0; 16], secret: [0; 32] }),
+        (1, NodeMessage::Refused { text: "x".into() }),
+        (0, NodeMessage::Here { process: [0; 16] }),
     ] {
         let mut world = World::new(2);
         world.connect_all();
@@ -559,7 +563,7 @@ fn wrong_clocks_and_keys_are_among_the_reasons_and_stop_only_their_node() {
         (MungeError::Rewound(times), "the clocks of the nodes differ"),
         (MungeError::Invalid("Invalid credential".into()), "different keys of MUNGE"),
     ] {
-        world.host().skipped = Default::default();
+        world.hub().skipped = Default::default();
         munge.fail(Some(error));
         world.connect_all();
         assert!(!world.is_running());
@@ -575,8 +579,8 @@ fn a_host_that_gives_up_tells_the_members_that_are_here() {
     let mut world = World::new(3);
     world.connect(1);
     world.carry();
-    assert_eq!(world.host().missing(), [2]);
-    world.host().give_up("missing: c (node 2)");
+    assert_eq!(world.hub().missing(), [2]);
+    world.hub().give_up("missing: c (node 2)");
     world.carry();
     assert_eq!(world.all[1].refused(), Some("missing: c (node 2)"));
     assert!(world.wires.is_empty());
@@ -594,14 +598,14 @@ proptest! {
         let head = [&b"OxMPI nodes 0001"[..], &length.to_le_bytes()].concat();
         let bytes = if has_magic { [head, bytes].concat() } else { bytes };
         let now = world.now;
-        let here = world.host().accepted("attacker".into(), PORT, now);
+        let here = world.hub().accepted("attacker".into(), PORT, now);
         let there = world.all[1].connected("squatter".into(), PORT, now).unwrap();
         for piece in bytes.chunks(step) {
-            world.host().received(here, piece);
+            world.hub().received(here, piece);
             world.all[1].received(there, piece);
         }
-        prop_assert_eq!(world.host().missing(), [1]);
-        prop_assert!(!world.all[1].has_host());
+        prop_assert_eq!(world.hub().missing(), [1]);
+        prop_assert!(!world.all[1].has_hub());
         world.connect_all();
         prop_assert!(world.is_running());
     }
@@ -614,14 +618,14 @@ proptest! {
         value in proptest::collection::vec(any::<u8>(), 0..80),
     ) {
         use crate::rendezvous::message::decode;
-        _ = decode::<Claim>(&bytes);
-        _ = decode::<Message>(&bytes);
-        let entries = vec![Entry { node, key: why.clone(), value }];
-        for message in [Message::Values { fence: u64::from(node), entries }, Message::Lost { node, why, has_failed: true }] {
+        _ = decode::<NodeClaim>(&bytes);
+        _ = decode::<NodeMessage>(&bytes);
+        let entries = vec![NodeValue { node, key: why.clone(), value }];
+        for message in [NodeMessage::Values { fence: u64::from(node), entries }, NodeMessage::Lost { node, why, has_failed: true }] {
             let frame = message.frame();
-            prop_assert_eq!(decode::<Message>(&frame[4..]), Some(message));
+            prop_assert_eq!(decode::<NodeMessage>(&frame[4..]), Some(message));
         }
         let made = claim(|claim| claim.node = node);
-        prop_assert_eq!(decode::<Claim>(&made).unwrap().node, node);
+        prop_assert_eq!(decode::<NodeClaim>(&made).unwrap().node, node);
     }
 }
