@@ -46,5 +46,49 @@ mod rendezvous;
 pub mod slurm;
 mod value;
 
+use self::evidence::LiveManager;
 pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
 pub use self::rendezvous::SlurmAlone;
+use self::slurm::SlurmStep;
+use std::path::Path;
+use std::time::Duration;
+
+/// The settings for [`connect`].
+#[derive(Clone, Copy, Debug)]
+pub struct JoinSettings<'a> {
+    /// The file of the library PMIx.
+    pub pmix_library: &'a str,
+    /// The file of the library MUNGE.
+    pub munge_library: &'a str,
+    /// The socket of MUNGE's daemon, if it is not MUNGE's default.
+    pub munge_socket: Option<&'a Path>,
+    /// The time for all nodes of a step without a manager to meet.
+    pub limit: Duration,
+}
+
+/// Connects this process with a manager. Without one, the first task of each node of a step of
+/// Slurm meets the others ([`SlurmAlone`]); for the other tasks the result is `None`.
+pub fn connect(
+    manager: &LiveManager,
+    settings: &JoinSettings<'_>,
+) -> Result<Option<Box<dyn ProcessManager>>, JoinError> {
+    let &JoinSettings { pmix_library, munge_library, munge_socket, limit } = settings;
+    let connected: Box<dyn ProcessManager> = match manager {
+        LiveManager::Pmi1(address) => Box::new(pmi1::Pmi1::connect(address)?),
+        LiveManager::Pmix { .. } => Box::new(pmix::Pmix::connect(pmix_library)?),
+        LiveManager::Slurm { .. } => match SlurmStep::of_environment()? {
+            Some(step) if step.local == 0 => {
+                Box::new(SlurmAlone::meet(&step, munge_library, munge_socket, limit)?)
+            }
+            Some(_) => return Ok(None),
+            None => {
+                return Err(JoinError::Variable {
+                    variable: "SLURM_STEP_NODELIST",
+                    value: String::new(),
+                    why: "missing".into(),
+                });
+            }
+        },
+    };
+    Ok(Some(connected))
+}

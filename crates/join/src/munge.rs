@@ -12,10 +12,11 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt;
+use std::mem::zeroed;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-use libc::{gid_t, time_t, uid_t};
+use libc::{SIGPIPE, gid_t, sigset_t, time_t, uid_t};
 use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, text};
 use oxmpi_sys::foreign_symbols;
 
@@ -25,8 +26,8 @@ pub const LIBRARY: &str = "libmunge.so.2";
 static TEXTS: LibraryTexts = LibraryTexts {
     name: "MUNGE",
     needed: "MUNGE of version 2",
-    remedy: "install it on each node (Debian: libmunge2; Red Hat: munge-libs), or start the \
-             program by srun --mpi=pmi2 or srun --mpi=pmix",
+    remedy: "install it on each node (Debian: libmunge2; Red Hat: munge-libs), name its file by \
+             the parameter munge_library, or start the program by srun --mpi=pmi2 or srun --mpi=pmix",
 };
 
 foreign_symbols! {
@@ -99,8 +100,9 @@ pub enum MungeError {
     #[error(transparent)]
     Library(#[from] LibraryError),
     #[error(
-        "MUNGE's daemon does not answer on this node ({0}): start it (systemctl start munge), or \
-         start the program by srun --mpi=pmi2 or srun --mpi=pmix"
+        "MUNGE's daemon does not answer on this node ({0}): start it (systemctl start munge), name \
+         its socket by the parameter munge_socket, or start the program by srun --mpi=pmi2 or \
+         srun --mpi=pmix"
     )]
     NoDaemon(String),
     /// The credential is older than its time to live.
@@ -208,6 +210,7 @@ impl Munge {
             code: 3,
         })?;
         let mut credential = null_mut();
+        let _held = HeldSigpipe::new();
         // SAFETY: the payload has `length` bytes; `credential` is writable.
         let code = unsafe {
             (self.symbols.munge_encode)(
@@ -231,6 +234,7 @@ impl Munge {
         };
         let context = MungeContext::new(self)?;
         let (mut payload, mut length, mut uid, mut gid) = (null_mut(), 0, uid_t::MAX, gid_t::MAX);
+        let _held = HeldSigpipe::new();
         // SAFETY: the credential ends with a zero, and the other arguments are writable.
         let code = unsafe {
             (self.symbols.munge_decode)(
@@ -255,6 +259,43 @@ impl Munge {
         }
         let CredentialTimes { made, opened, .. } = times();
         Ok(Opened { payload: payload.copy(length), uid, gid, made, opened })
+    }
+}
+
+/// Holds SIGPIPE back in this thread, and drops one that has come meanwhile. The library writes to
+/// its daemon without MSG_NOSIGNAL, so a daemon that restarts at this moment would end the program.
+struct HeldSigpipe {
+    mask: sigset_t,
+    was_pending: bool,
+}
+
+impl HeldSigpipe {
+    fn new() -> HeldSigpipe {
+        // SAFETY: all sets are valid and writable. The calls fail only for a wrong signal or `how`.
+        unsafe {
+            let (mut set, mut mask, mut pending) = zeroed::<(sigset_t, sigset_t, sigset_t)>();
+            libc::sigpending(&mut pending);
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, SIGPIPE);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut mask);
+            HeldSigpipe { mask, was_pending: libc::sigismember(&pending, SIGPIPE) == 1 }
+        }
+    }
+}
+
+impl Drop for HeldSigpipe {
+    fn drop(&mut self) {
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the set is valid, and the mask is that of this thread before.
+        unsafe {
+            let mut set = zeroed::<sigset_t>();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, SIGPIPE);
+            if !self.was_pending {
+                libc::sigtimedwait(&set, null_mut(), &at_once);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, null_mut());
+        }
     }
 }
 
@@ -374,6 +415,24 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains("clocks") && text.contains("made at 900"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sigpipe_of_the_library_does_not_end_the_program() {
+        let write_to_nobody = || {
+            let (reader, writer) = rustix::pipe::pipe().unwrap();
+            drop(reader);
+            assert_eq!(rustix::io::write(&writer, b"x"), Err(rustix::io::Errno::PIPE));
+        };
+        // SAFETY: Rust's runtime ignores this signal, and a C program does not. No other test
+        // writes to a closed pipe.
+        let old = unsafe { libc::signal(SIGPIPE, libc::SIG_DFL) };
+        let held = HeldSigpipe::new();
+        write_to_nobody();
+        drop(held);
+        // SAFETY: the old disposition.
+        unsafe { libc::signal(SIGPIPE, old) };
+        write_to_nobody();
     }
 
     #[test]

@@ -43,8 +43,6 @@ const INIT_PATIENCE: Duration = Duration::from_secs(20);
 const END_PATIENCE: Duration = Duration::from_secs(5);
 /// The limit for a query about the own job.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The library as it is installed by default.
-pub const LIBRARY: &str = "libpmix.so.2";
 /// By this variable a spawned job inherits values: the name of the parent's job, then KEY=TEXT
 /// pairs, separated by blanks.
 const INHERITED: &str = "OXMPI_INHERITED";
@@ -111,7 +109,7 @@ impl fmt::Debug for Pmix {
 
 impl Pmix {
     /// Connects with the server of this process. `file` is the library as the loader of programs
-    /// takes it, usually [`LIBRARY`]. Threads of the library run from then on.
+    /// takes it. Threads of the library run from then on.
     pub fn connect(file: &str) -> Result<Pmix, JoinError> {
         let library = PmixLibrary::open(file)?;
         if HAS_BEGUN.swap(true, Ordering::AcqRel) {

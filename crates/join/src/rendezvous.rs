@@ -152,7 +152,7 @@ impl SlurmAlone {
     ///
     /// # Errors
     /// MUNGE cannot be used; or after `limit` not all nodes are here: the text names the nodes that
-    /// are here, the missing nodes, and why connections were closed.
+    /// are here, the missing nodes, and why connections have failed.
     pub fn meet(
         step: &SlurmStep,
         library: &str,
@@ -236,7 +236,7 @@ impl SlurmAlone {
         let _ = self.drive("leave", end, |meeting| !meeting.is_behind());
     }
 
-    /// The nodes at the limit of the meeting, and the connections that were closed.
+    /// The nodes at the limit of the meeting, and the connections that have failed.
     fn found(&self) -> String {
         let first = self.step.shown_node(0);
         let nodes = match self.step.node {
@@ -253,7 +253,7 @@ impl SlurmAlone {
         };
         match self.meeting.skipped.shown() {
             skipped if skipped.is_empty() => nodes,
-            skipped => format!("{nodes}; closed connections: {skipped}"),
+            skipped => format!("{nodes}; failed connections: {skipped}"),
         }
     }
 

@@ -113,7 +113,7 @@ pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
     if let Some(lost) = lost_rank() {
         return Err(lost.into());
     }
-    match verdict(&gathered()) {
+    match verdict(&evidence()) {
         SingletonVerdict::Alone => Ok(()),
         SingletonVerdict::Doubtful(line) => {
             oxmpi_sys::complain!("{line}");
@@ -124,7 +124,7 @@ pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
 }
 
 /// The evidence about this process.
-pub fn gathered() -> Evidence {
+pub fn evidence() -> Evidence {
     let mpirun = std::env::var(LAUNCHER_VARIABLE).ok();
     Evidence::gather(mpirun.and_then(|number| number.trim().parse().ok()))
 }

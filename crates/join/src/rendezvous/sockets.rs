@@ -306,3 +306,27 @@ fn listen(port: u16) -> io::Result<Listener> {
     listener.set_nonblocking(true)?;
     Listener::from_fd(OwnedFd::from(listener))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hub_listens_at_the_first_port_that_is_free() {
+        let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let ports = [&taken, &free].map(|listener| listener.local_addr().unwrap().port());
+        let error = MeetingSockets::hub(&ports).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(free);
+        let sockets = MeetingSockets::hub(&ports).unwrap();
+        assert_eq!(sockets.listener.map(|(_, port)| port), Some(ports[1]));
+        assert!(MeetingSockets::hub(&[]).is_err());
+    }
+
+    #[test]
+    fn addresses_are_shown_without_the_prefix_of_ipv4_in_ipv6() {
+        assert_eq!(shown("::ffff:10.0.0.1".parse().unwrap()), "10.0.0.1");
+        assert_eq!(shown("fd00::1".parse().unwrap()), "fd00::1");
+    }
+}
