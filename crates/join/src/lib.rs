@@ -23,6 +23,9 @@
 //! | `manager` | the trait [`ProcessManager`], and [`JoinError`] |
 //! | [`pmi1`] | PMI-1 by PMI_FD or PMI_PORT |
 //! | [`pmix`] | PMIx by `libpmix.so.2`, opened at run time |
+//! | [`munge`] | MUNGE, by which processes prove their user |
+//! | `rendezvous` | [`SlurmAlone`]: Slurm without PMI, by MUNGE |
+//! | [`slurm`] | the variables of a step of Slurm |
 //! | `value` | bytes as texts |
 //! | [`evidence`] | which launcher has started this process |
 //!
@@ -34,27 +37,58 @@
 
 pub mod evidence;
 mod manager;
+#[allow(unsafe_code)] // the calls of a C library
+pub mod munge;
 pub mod pmi1;
 #[allow(unsafe_code)] // the calls of a C library
 pub mod pmix;
+mod rendezvous;
+pub mod slurm;
 mod value;
 
 use self::evidence::LiveManager;
 pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
+pub use self::rendezvous::SlurmAlone;
+use self::slurm::SlurmStep;
+use std::path::Path;
+use std::time::Duration;
 
-/// Connects this process with a manager. `pmix_library`: the file of the library PMIx.
+/// The settings for [`connect`].
+#[derive(Clone, Copy, Debug)]
+pub struct JoinSettings<'a> {
+    /// The file of the library PMIx.
+    pub pmix_library: &'a str,
+    /// The file of the library MUNGE.
+    pub munge_library: &'a str,
+    /// The socket of MUNGE's daemon, if it is not MUNGE's default.
+    pub munge_socket: Option<&'a Path>,
+    /// The time for all nodes of a step without a manager to meet.
+    pub limit: Duration,
+}
+
+/// Connects this process with a manager. Without one, the first task of each node of a step of
+/// Slurm meets the others ([`SlurmAlone`]); for the other tasks the result is `None`.
 pub fn connect(
     manager: &LiveManager,
-    pmix_library: &str,
-) -> Result<Box<dyn ProcessManager>, JoinError> {
-    match manager {
-        LiveManager::Pmi1(address) => Ok(Box::new(pmi1::Pmi1::connect(address)?)),
-        LiveManager::Pmix { .. } => Ok(Box::new(pmix::Pmix::connect(pmix_library)?)),
-        LiveManager::Slurm { .. } => Err(JoinError::Unable {
-            manager: "srun without PMI".into(),
-            call: "serve as a process manager",
-            remedy: "start the program by 'srun --mpi=pmi2 PROGRAM'; 'srun --mpi=list' prints \
-                     the protocols of this site",
-        }),
-    }
+    settings: &JoinSettings<'_>,
+) -> Result<Option<Box<dyn ProcessManager>>, JoinError> {
+    let &JoinSettings { pmix_library, munge_library, munge_socket, limit } = settings;
+    let connected: Box<dyn ProcessManager> = match manager {
+        LiveManager::Pmi1(address) => Box::new(pmi1::Pmi1::connect(address)?),
+        LiveManager::Pmix { .. } => Box::new(pmix::Pmix::connect(pmix_library)?),
+        LiveManager::Slurm { .. } => match SlurmStep::of_environment()? {
+            Some(step) if step.local == 0 => {
+                Box::new(SlurmAlone::meet(&step, munge_library, munge_socket, limit)?)
+            }
+            Some(_) => return Ok(None),
+            None => {
+                return Err(JoinError::Variable {
+                    variable: "SLURM_STEP_NODELIST",
+                    value: String::new(),
+                    why: "missing".into(),
+                });
+            }
+        },
+    };
+    Ok(Some(connected))
 }

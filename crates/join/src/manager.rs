@@ -144,6 +144,18 @@ pub enum JoinError {
     Gone { manager: String, call: String, why: String },
     #[error("{manager} has not answered '{call}' within {seconds} s; {remedy}")]
     Late { manager: String, call: String, seconds: f32, remedy: &'static str },
+    /// Without a manager, some processes have not come in time. `found` names all of them.
+    #[error("{manager}: {call} is not complete within {seconds} s ({found}); {remedy}")]
+    Incomplete {
+        manager: String,
+        call: &'static str,
+        seconds: f32,
+        found: String,
+        remedy: &'static str,
+    },
+    /// Without a manager, a process that takes part in no further call. `why` follows its name.
+    #[error("{manager}: {call} cannot end, as {process} {why}")]
+    Lost { manager: String, call: &'static str, process: String, why: String },
     /// The manager does not have this operation.
     #[error("{manager} cannot {call}; {remedy}")]
     Unable { manager: String, call: &'static str, remedy: &'static str },

@@ -4,10 +4,11 @@
 //! all have left. So the table shows that the processes are one job.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use oxmpi_join::evidence::{Evidence, LiveManager};
-use oxmpi_join::{JoinError, ProcessManager, connect};
+use oxmpi_join::{JoinError, JoinSettings, ProcessManager, connect};
 use oxmpi_param::Params;
 use oxmpi_rt_client::foreign::{LAUNCHER_VARIABLE, evidence};
 
@@ -44,9 +45,17 @@ fn nothing(evidence: &Evidence, mpirun: Option<String>) -> String {
     }
 }
 
-/// The text of this process: of the first one a table of all, of the others nothing.
+/// The text of this process: of the first one a table of all, of the others nothing. Without a
+/// manager, the first process of each node stands for all of the node.
 fn table(found: &LiveManager, params: &Params) -> Result<String, JoinError> {
-    let mut manager = connect(found, params.pmix_library())?;
+    let socket = Some(Path::new(params.munge_socket())).filter(|path| !path.as_os_str().is_empty());
+    let settings = JoinSettings {
+        pmix_library: params.pmix_library(),
+        munge_library: params.munge_library(),
+        munge_socket: socket,
+        limit: PATIENCE,
+    };
+    let Some(mut manager) = connect(found, &settings)? else { return Ok(String::new()) };
     let own = format!("{} {}", std::process::id(), oxmpi_sys::host::name());
     manager.put(KEY, own.as_bytes())?;
     manager.fence(PATIENCE)?;
@@ -60,8 +69,12 @@ fn table(found: &LiveManager, params: &Params) -> Result<String, JoinError> {
 
 fn described(found: &LiveManager, manager: &mut dyn ProcessManager) -> Result<String, JoinError> {
     let (shown, job, size) = (manager.shown(), manager.job().to_string(), manager.size());
+    let (all, each) = match found {
+        LiveManager::Slurm { .. } => ("nodes:    ", "node"),
+        _ => ("processes:", "rank"),
+    };
     let mut text = format!(
-        "manager:    {shown}\nevidence:   {found}\njob:        {job}\nprocesses:  {size}\n  rank  process  host\n"
+        "manager:    {shown}\nevidence:   {found}\njob:        {job}\n{all}  {size}\n  {each}  process  host\n"
     );
     for rank in 0..size {
         let value = manager.get(rank, KEY, PATIENCE)?;
