@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use oxmpi_join::evidence::Evidence;
-use oxmpi_join::{JoinError, ProcessManager, SpawnedProgram, connect};
+use oxmpi_join::{JoinError, JoinSettings, ProcessManager, SpawnedProgram, connect};
 
 use support::launchers::{LAUNCHERS, Launcher};
 use support::texts;
@@ -31,7 +31,13 @@ fn process() {
         println!("no manager");
         return;
     };
-    let manager = connect(found, "libpmix.so.2").unwrap();
+    let settings = JoinSettings {
+        pmix_library: "libpmix.so.2",
+        munge_library: "libmunge.so.2",
+        munge_socket: None,
+        limit: LONG,
+    };
+    let manager = connect(found, &settings).unwrap().unwrap();
     match role.as_str() {
         "values" => values(manager),
         "abort" => abort(manager),
