@@ -93,7 +93,7 @@ fn two_programs_of_a_script_and_components_meet_and_steps_at_once_do_not() {
 
 #[test]
 fn a_killed_task_ends_the_fence_of_the_other_node_and_a_missing_one_is_named() {
-    let script = "OXMPI_TEST_TASK=die srun -N2 --mpi=none $task
+    let script = "OXMPI_TEST_TASK=die srun --no-kill --kill-on-bad-exit=0 -N2 --mpi=none $task
         OXMPI_TEST_TASK=stay_away srun -N2 --mpi=none $task
         exit 0";
     let Some(output) = on_cluster(script, "") else { return };
