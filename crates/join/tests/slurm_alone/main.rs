@@ -127,6 +127,19 @@ fn steps_at_the_same_ports_never_meet() {
 }
 
 #[test]
+fn the_port_is_free_once_all_nodes_are_here() {
+    let Some(cluster) = Cluster::start() else { return };
+    let ports = ports(1);
+    let all = steps(0, 2, &ports);
+    thread::scope(|scope| {
+        let member = scope.spawn(|| meet(&cluster, &all[1], LIMIT).unwrap());
+        let hub = meet(&cluster, &all[0], LIMIT).unwrap();
+        assert!(TcpListener::bind(("0.0.0.0", ports[0])).is_ok());
+        drop((hub, member.join().unwrap()));
+    });
+}
+
+#[test]
 fn one_node_needs_no_munge() {
     let mut manager = SlurmAlone::meet(&step(0, 1, 0, &[]), "no library", None, LIMIT).unwrap();
     manager.put("a", b"b").unwrap();
