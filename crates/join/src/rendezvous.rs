@@ -58,7 +58,8 @@
 //!
 //! For a fence each member sends its new values to the hub. When all have come, the hub sends
 //! all of them to each member, so that [`get`](ProcessManager::get) needs no connection: the hub
-//! process may compute meanwhile and answers nothing. Use one short value for each node.
+//! process may compute meanwhile and answers nothing. Use one short value for each node. The hub
+//! has a descriptor for each node (`ulimit -n`).
 //!
 //! A connection that ends without a notice is a failed node, of which the hub informs the others.
 //! They notice it in the next call.

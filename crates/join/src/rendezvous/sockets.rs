@@ -89,9 +89,6 @@ impl MeetingSockets {
     ) -> io::Result<()> {
         let now = Instant::now();
         meeting.tick(now);
-        if meeting.phase() == MeetingPhase::Running {
-            (self.listener, self.search) = (None, None);
-        }
         let is_searching = self.search.is_some() && !meeting.has_hub();
         match &mut self.search {
             Some(search) if is_searching => search.dial(meeting, now),
@@ -203,7 +200,8 @@ impl MeetingSockets {
         }
     }
 
-    /// Sends everything for which the sockets have room, and closes connections that are over.
+    /// Sends everything for which the sockets have room, and closes connections that are over. Once
+    /// all nodes are here, the port is free for the next program of the step.
     pub(super) fn flush<C: Credentials>(&mut self, meeting: &mut NodeMeeting<C>, now: Instant) {
         for (id, open) in &self.open {
             loop {
@@ -220,6 +218,9 @@ impl MeetingSockets {
         }
         for id in meeting.closed() {
             self.drop_socket(id, now);
+        }
+        if meeting.phase() == MeetingPhase::Running {
+            (self.listener, self.search) = (None, None);
         }
     }
 }
