@@ -56,14 +56,14 @@ CONF
     [ "${version%%.*}" -lt 23 ] || echo CgroupPlugin=disabled >$files/cgroup.conf
 }
 
-# Waits for five seconds at most.
+# Waits for 20 seconds at most: the machine can be busy with other tests.
 until_true() {
     local _
-    for _ in $(seq 100); do
+    for _ in $(seq 400); do
         ! "$@" >/dev/null 2>&1 || return 0
         sleep 0.05
     done
-    echo "two-nodes.sh: '$*' does not succeed within 5 s" >&2
+    echo "two-nodes.sh: '$*' does not succeed within 20 s" >&2
     tail -n 20 $files/log/* >&2
     return 1
 }

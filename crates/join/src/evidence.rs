@@ -157,7 +157,7 @@ impl Evidence {
         let Evidence { pmi, pmix, slurm, .. } = self;
         let mut managers = Vec::new();
         if let (Some(size), Some(descriptor)) = (pmi.size, pmi.open_socket) {
-            let rank = pmi.rank.unwrap_or_default();
+            let rank = pmi.rank;
             managers.push(LiveManager::Pmi1(Pmi1Address::Inherited { descriptor, rank, size }));
         }
         if let Some((address, id)) = pmi.port.clone() {

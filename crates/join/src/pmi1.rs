@@ -12,7 +12,8 @@
 //! - A second value under a key replaces the first one at once, also before a fence.
 //! - After `finalize` the manager closes the socket. A later program of the process finds it
 //!   closed.
-//! - Hydra 5.0 at a port starts no further processes: its proxy hangs in most attempts.
+//! - Hydra 5.0 at a port starts no further processes: its proxy hangs in most attempts. It also
+//!   hangs in some cases when a process ends without `finalize` or `abort`.
 //! - Slurm starts further processes by another `srun` in the allocation, which waits for free
 //!   processors.
 //! - For a key without a value each manager answers by another result code.
@@ -51,7 +52,7 @@ const USUAL_VALUE: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pmi1Address {
     /// PMI_FD, PMI_RANK and PMI_SIZE.
-    Inherited { descriptor: RawFd, rank: u32, size: u32 },
+    Inherited { descriptor: RawFd, rank: Option<u32>, size: u32 },
     /// PMI_PORT (`host:port`) and PMI_ID.
     Port { address: String, id: u32 },
 }
@@ -90,12 +91,17 @@ impl Pmi1 {
         let manager = address.to_string();
         match address {
             Pmi1Address::Inherited { descriptor, rank, size } => {
+                let rank = rank.ok_or_else(|| JoinError::Variable {
+                    variable: "PMI_RANK",
+                    value: std::env::var("PMI_RANK").unwrap_or_default(),
+                    why: "no number".into(),
+                })?;
                 let socket = take_inherited(*descriptor).ok_or_else(|| JoinError::Gone {
                     manager: manager.clone(),
                     call: "init".into(),
                     why: "the descriptor is closed, or belongs to this program".into(),
                 })?;
-                Pmi1::converse(socket, manager, Identity::Known { rank: *rank, size: *size })
+                Pmi1::converse(socket, manager, Identity::Known { rank, size: *size })
             }
             Pmi1Address::Port { address, id } => {
                 Pmi1::converse(connected(address, &manager)?, manager, Identity::Id(*id))
@@ -347,6 +353,8 @@ impl ProcessManager for Pmi1 {
     /// PMI-1 has no room for the text: the caller prints it.
     fn abort(&mut self, code: i32, _text: &str) -> JoinError {
         let limit = Deadline::after(END_PATIENCE);
+        // Also after a missing answer: this request has none.
+        self.lines.is_broken = false;
         if let Err(error) = self.lines.send(&format!("cmd=abort exitcode={code}"), limit) {
             return error;
         }

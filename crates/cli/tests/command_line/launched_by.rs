@@ -31,7 +31,7 @@ fn has(out: &str, begin: &str, text: &str) {
 #[test]
 fn the_first_process_prints_a_table_of_all() {
     for launcher in LAUNCHERS {
-        let Some(command) = launcher.command(PROCESSES) else { return };
+        let Some(command) = launcher.command(PROCESSES) else { continue };
         let (code, out, err) = below(command, &[]);
         assert_eq!(code, 0, "{launcher:?}: {out}{err}");
         let found = rows(&out);
@@ -66,7 +66,7 @@ fn the_nodes_of_a_step_without_pmi_meet_by_munge() {
 #[test]
 fn steps_at_the_same_time_are_jobs_of_their_own() {
     for protocol in ["pmi2", "pmix", "none"] {
-        let Some(mut command) = two_nodes() else { return };
+        let Some(mut command) = two_nodes() else { continue };
         let step = format!("srun -N2 -n2 --overlap --mpi={protocol} \"$@\"");
         command.args(["salloc", "-Q", "-N2", "-n2", "sh", "-c"]);
         command.args([&format!("{step} & {step}; code=$?; wait $! && exit $code"), "sh"]);
@@ -88,7 +88,7 @@ fn without_its_library_a_protocol_is_refused_with_the_line_to_type() {
         ("none", "munge_socket", "munged"),
     ];
     for (protocol, parameter, remedy) in files {
-        let Some(command) = Launcher::Srun(protocol).command(2) else { return };
+        let Some(command) = Launcher::Srun(protocol).command(2) else { continue };
         let (code, out, err) = below(command, &["--mca", parameter, "/nonexistent"]);
         assert_eq!((code, out.as_str()), (1, ""), "{parameter}: {err}");
         for text in ["SLURM_STEP_NUM_TASKS=2", "rank 1", "/nonexistent", remedy] {

@@ -120,6 +120,9 @@ fn each_failure_is_an_error_with_its_reason() {
     let (socket, _) = manager(|_| None);
     let impossible = Identity::Known { rank: 2, size: 2 };
     assert!(text(Pmi1::converse(socket, "M".into(), impossible)).contains("PMI_RANK=2"));
+    let nameless = Pmi1Address::Inherited { descriptor: 3, rank: None, size: 2 };
+    let error = Pmi1::connect(&nameless).unwrap_err().to_string();
+    assert!(error.contains("PMI_RANK=, which is no number"), "{error}");
     let (closed, other) = UnixStream::pair().unwrap();
     drop(other);
     let known = Identity::Known { rank: 0, size: 2 };
@@ -129,12 +132,18 @@ fn each_failure_is_an_error_with_its_reason() {
 
 #[test]
 fn after_a_missing_answer_no_later_one_is_taken_for_it() {
-    let (pmi, _served) = begun(is_at("cmd=barrier_in", ""));
+    let (pmi, served) = begun(is_at("cmd=barrier_in", ""));
     let mut pmi = pmi.unwrap();
     let late = pmi.fence(SHORT).unwrap_err().to_string();
     assert!(late.contains("'fence' within 0.05 s") && late.contains("must be an MPI"), "{late}");
     let after = pmi.get(0, "a", LONG).unwrap_err();
     assert!(matches!(after, JoinError::Gone { .. }), "{after}");
+    // The thread reads the request, and ends when the socket is closed.
+    rustix::net::shutdown(&pmi.lines.socket, rustix::net::Shutdown::Read).unwrap();
+    let aborted = pmi.abort(3, "text");
+    assert!(matches!(aborted, JoinError::Aborted { code: 3, .. }), "{aborted}");
+    drop(pmi);
+    assert_eq!(served.join().unwrap().last().unwrap(), "cmd=abort exitcode=3");
 }
 
 #[test]
