@@ -122,6 +122,8 @@ fn spawned(mut manager: Box<dyn ProcessManager>) {
     let port = manager.inherited("port", LONG).unwrap();
     let text = format!("\nchild {} of {}: {port:?}\n", manager.rank(), manager.size());
     manager.fence(LONG).unwrap();
+    // Slurm 22.05 can lose its answer to the spawn if the new step ends at once.
+    std::thread::sleep(Duration::from_secs(1));
     manager.leave().unwrap();
     print!("{text}");
 }
@@ -162,9 +164,17 @@ fn an_abort_ends_all_processes_at_once() {
     for launcher in LAUNCHERS {
         let begun = Instant::now();
         let Some(outcome) = run(launcher, "abort") else { continue };
-        // Slurm's plugin pmi2 kills all processes, whatever the code.
-        let code = if launcher == Launcher::Srun("pmi2") { 137 } else { 7 };
-        assert!(outcome.0 == code && begun.elapsed() < LONG / 2, "{launcher:?}: {outcome:?}");
+        // Slurm's plugin pmi2 kills all processes, whatever the code. prterun sometimes crashes after
+        // it has ended the job.
+        let codes = match launcher {
+            Launcher::Srun("pmi2") => [137, 137],
+            Launcher::Prterun => [7, -1],
+            _ => [7, 7],
+        };
+        assert!(
+            codes.contains(&outcome.0) && begun.elapsed() < LONG / 2,
+            "{launcher:?}: {outcome:?}"
+        );
     }
 }
 
