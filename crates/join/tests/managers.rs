@@ -164,8 +164,8 @@ fn an_abort_ends_all_processes_at_once() {
     for launcher in LAUNCHERS {
         let begun = Instant::now();
         let Some(outcome) = run(launcher, "abort") else { continue };
-        // Slurm's plugin pmi2 kills all processes, whatever the code. prterun sometimes crashes after
-        // it has ended the job.
+        // Slurm's plugin pmi2 kills all processes, whatever the code. prterun sometimes crashes
+        // after it has ended the job.
         let codes = match launcher {
             Launcher::Srun("pmi2") => [137, 137],
             Launcher::Prterun => [7, -1],
