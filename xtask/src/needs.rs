@@ -8,15 +8,15 @@ use std::path::PathBuf;
 
 use crate::criu;
 use crate::install::target_directory;
-use crate::mpich;
 use crate::packages;
+use crate::pypi;
 use crate::run::{Failure, Run};
 use crate::ucc;
 
 /// Programs and files that tests need, each with its Debian package: for the compiler wrappers,
-/// several hosts, programs that take the environment from a rank, and libraries that are opened at
-/// run time.
-const PROGRAMS: [(&str, &str); 12] = [
+/// several hosts, programs that take the environment from a rank, libraries that are opened at run
+/// time, and other launchers.
+const PROGRAMS: [(&str, &str); 16] = [
     ("cc", "gcc"),
     ("c++", "g++"),
     ("cmake", "cmake"),
@@ -30,6 +30,11 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("/usr/include/rdma/fabric.h", "libfabric-dev"),
     ("ipcs", "util-linux"),
     ("valgrind", "valgrind"),
+    // It depends on MUNGE and the plugins of Slurm.
+    ("srun", "slurm-client"),
+    ("slurmctld", "slurmctld"),
+    ("slurmd", "slurmd"),
+    ("/usr/share/doc/libpmix2/copyright", "libpmix2"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +68,9 @@ impl Needs {
         }
         needs.provide("OXMPI_TEST_CRIU", criu::find_or_unpack())?;
         needs.provide("OXMPI_TEST_UCC", ucc::find_or_unpack())?;
-        needs.provide("OXMPI_TEST_MPICH_HEADER", mpich::find_or_install())?;
+        needs.provide("OXMPI_TEST_MPICH_HEADER", pypi::MPICH_HEADER.find_or_install())?;
+        needs.provide("OXMPI_TEST_HYDRA", pypi::HYDRA.find_or_install())?;
+        needs.provide("OXMPI_TEST_PRTERUN", pypi::PRTERUN.find_or_install())?;
         Ok(needs)
     }
 

@@ -1,6 +1,7 @@
 //! `oxmpi info`: the facts about this installation, and its parameters.
 
 mod json;
+mod launched_by;
 pub(crate) mod survey;
 mod text;
 mod tools;
@@ -83,6 +84,9 @@ pub(crate) struct InfoArgs {
     /// The same for the interfaces of Portals 4
     #[arg(long, group = "section")]
     portals4: bool,
+    /// The launcher that has started this command as one of several processes, and all of them
+    #[arg(long, conflicts_with_all = ["section", "ranks", "parsable", "json", "checkpoint"])]
+    launched_by: bool,
     /// A set of 'oxmpi checkpoint': its job, and whether it is whole
     #[arg(long, value_name = "SET", conflicts_with_all = ["section", "ranks", "parsable", "json"])]
     checkpoint: Option<PathBuf>,
@@ -177,6 +181,9 @@ pub(crate) fn main(args: &InfoArgs) -> Result<i32, Stop> {
     let mut found = Found::gather(std::env::vars_os(), directory.as_deref());
     for (name, value) in options.settings.pairs() {
         found.set_strongest(name, value, Source::CommandLine(format!("--mca {name} {value}")));
+    }
+    if args.launched_by {
+        return launched_by::main(&found.params);
     }
     let survey = |module: &'static Module| Some((module, survey::survey(module, &found.params)?));
     let surveys = options.surveys().filter_map(survey).collect();

@@ -432,6 +432,21 @@ parameters! {
                several may be a job of one rank (1), or its MPI_Init fails (0). With 1 there is also no warning where only \
                variables of such a launcher indicate several tasks.",
     }
+    pmix_library: text {
+        default: "libpmix.so.2", level: User,
+        help: "The file of the library PMIx, as the loader of programs takes it: a name that it searches for, or a path. A \
+               process that Slurm or prterun has started finds its launcher by this library.",
+    }
+    munge_library: text {
+        default: "libmunge.so.2", level: User,
+        help: "The file of the library MUNGE, as the loader of programs takes it: a name that it searches for, or a path. By \
+               MUNGE the nodes of a step of Slurm without PMI (srun --mpi=none) prove their user to each other.",
+    }
+    munge_socket: text {
+        default: "", level: User,
+        help: "The path of the socket of MUNGE's daemon. Empty: the default of MUNGE's library. A site with another one has it \
+               in AuthInfo of slurm.conf.",
+    }
     mpi_virtual_nodes: u32 {
         unit: Unit::Count, default: 1, limits: 1..=65536, aliases: ["virtual_nodes"], level: Tune,
         help: "The number of virtual nodes over which mpirun spreads the ranks of one machine, in even blocks. Ranks of one \

@@ -31,9 +31,9 @@ use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
 
 use self::entering::Entered;
 use crate::control::{self, DecodeError, MAX_MESSAGE, Reply, Request};
-use crate::foreign::is_alive;
 use crate::postboxes::SharedPostboxes;
 use crate::universe::Contact;
+use oxmpi_sys::process_stat::is_alive;
 
 /// The environment variable with the descriptors of a rank's segment and control socket.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";

@@ -3,27 +3,17 @@
 //! A program under Slurm's srun, Hydra, or Open MPI's mpirun does not find OxMPI's `mpirun` and
 //! would be a singleton: N jobs of one process in place of one job of N, with wrong results and no
 //! error. So MPI_Init fails there. Environment variables alone do not suffice: every batch script
-//! sets them, and all its programs inherit them. Only *live* evidence counts:
+//! sets them, and all its programs inherit them. Only live evidence counts
+//! ([`oxmpi_join::evidence`]), and only of several tasks.
 //!
-//! | launcher | evidence of several tasks | evidence that it is live |
-//! |---|---|---|
-//! | PMI-1, PMI-2 (Hydra, Slurm, Intel MPI) | PMI_SIZE | PMI_FD is a socket with an open peer |
-//! | PMIx (Open MPI, PRRTE, Slurm) | next line, or neither | a server of PMIX_SERVER_URI* accepts |
-//! | | OMPI_COMM_WORLD_SIZE, SLURM_STEP_NUM_TASKS | |
-//! | Slurm's srun | SLURM_STEP_NUM_TASKS | SLURM_TASK_PID is this process or an ancestor |
-//!
-//! [`verdict`] is pure; `Evidence::gather` reads the system. For descendants of our own `mpirun`
-//! only later evidence counts: `mpirun` removes the variables of PMI and PMIx from its ranks'
-//! environment ([`is_of_other_launcher`]), and tasks of Slurm count only below it.
-
-mod evidence;
+//! [`verdict`] is pure. For descendants of our own `mpirun` only later evidence counts: `mpirun`
+//! removes the variables of PMI and PMIx from its ranks' environment ([`is_of_other_launcher`]),
+//! and tasks of Slurm count only below it.
 
 use std::fmt;
 
+use oxmpi_join::evidence::{Evidence, LiveManager};
 use oxmpi_param::Params;
-
-use self::evidence::Evidence;
-pub use self::evidence::{is_alive, line_of, parent_of};
 
 use crate::lost::lost_rank;
 pub use crate::lost::{LAUNCHER_VARIABLE, LostRank};
@@ -123,7 +113,7 @@ pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
     if let Some(lost) = lost_rank() {
         return Err(lost.into());
     }
-    match verdict(&Evidence::gather()) {
+    match verdict(&evidence()) {
         SingletonVerdict::Alone => Ok(()),
         SingletonVerdict::Doubtful(line) => {
             oxmpi_sys::complain!("{line}");
@@ -133,34 +123,24 @@ pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
     }
 }
 
-fn verdict(evidence: &Evidence) -> SingletonVerdict {
-    let Evidence { pmi, pmix, slurm, .. } = evidence;
-    if let (Some(size @ 2..), Some(socket)) = (pmi.size, pmi.open_socket) {
-        let found = format!("PMI_SIZE={size}, and PMI_FD={socket} is an open socket");
-        return one_of(ForeignLauncher::Pmi, Some(size), found);
-    }
-    // The launcher with the server sets the first variable, if it is Open MPI's.
-    let named = [("OMPI_COMM_WORLD_SIZE", pmix.size), ("SLURM_STEP_NUM_TASKS", slurm.step_tasks)];
-    let named = named.into_iter().find_map(|(name, size)| Some((name, size?)));
-    if let Some(server) = &pmix.server
-        && named.is_none_or(|(_, size)| size > 1)
-    {
-        let size = named.map(|(name, size)| format!("{name}={size}, and ")).unwrap_or_default();
-        let found = format!("{size}a PMIx server answers at {server}");
-        return one_of(ForeignLauncher::Pmix, named.map(|(_, size)| size), found);
-    }
-    // Process 1 is an ancestor of all processes, and is not started by srun.
-    if let (Some(tasks @ 2..), Some(task @ 2..)) = (slurm.step_tasks, slurm.task)
-        && evidence.line.contains(&task)
-    {
-        let found = format!("SLURM_STEP_NUM_TASKS={tasks}, and SLURM_TASK_PID={task} is this task");
-        return one_of(ForeignLauncher::Slurm, Some(tasks), found);
-    }
-    doubt(evidence).map_or(SingletonVerdict::Alone, SingletonVerdict::Doubtful)
+/// The evidence about this process.
+pub fn evidence() -> Evidence {
+    let mpirun = std::env::var(LAUNCHER_VARIABLE).ok();
+    Evidence::gather(mpirun.and_then(|number| number.trim().parse().ok()))
 }
 
-fn one_of(launcher: ForeignLauncher, tasks: Option<u32>, found: String) -> SingletonVerdict {
-    SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, found })
+fn verdict(evidence: &Evidence) -> SingletonVerdict {
+    let of_several = |manager: &LiveManager| manager.tasks().is_none_or(|tasks| tasks > 1);
+    if let Some(manager) = evidence.managers().into_iter().find(of_several) {
+        let launcher = match manager {
+            LiveManager::Pmi1(_) => ForeignLauncher::Pmi,
+            LiveManager::Pmix { .. } => ForeignLauncher::Pmix,
+            LiveManager::Slurm { .. } => ForeignLauncher::Slurm,
+        };
+        let (tasks, found) = (manager.tasks(), manager.to_string());
+        return SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, found });
+    }
+    doubt(evidence).map_or(SingletonVerdict::Alone, SingletonVerdict::Doubtful)
 }
 
 /// The line for a user whose environment indicates several tasks, to which this process does not
@@ -186,25 +166,31 @@ fn doubt(evidence: &Evidence) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::evidence::{Pmi, Pmix, Slurm};
     use super::*;
+    use oxmpi_join::evidence::{PmiEvidence, PmixEvidence, SlurmEvidence};
 
     const SERVER: &str = "tcp4://127.0.0.1:4711";
 
     fn pmi(size: u32, is_open: bool) -> Evidence {
-        let pmi = Pmi { size: Some(size), open_socket: is_open.then_some(7) };
+        let open_socket = is_open.then_some(7);
+        let pmi = PmiEvidence { size: Some(size), open_socket, ..PmiEvidence::default() };
         Evidence { pmi, ..Evidence::default() }
     }
 
+    fn port() -> Evidence {
+        let port = Some(("h:9".into(), 0));
+        Evidence { pmi: PmiEvidence { port, ..PmiEvidence::default() }, ..Evidence::default() }
+    }
+
     fn pmix(size: Option<u32>, answers: bool) -> Evidence {
-        let pmix = Pmix { size, server: answers.then(|| SERVER.into()) };
+        let pmix = PmixEvidence { size, server: answers.then(|| SERVER.into()) };
         Evidence { pmix, ..Evidence::default() }
     }
 
     /// A process 30 of a shell 20 that process 10 has started.
     fn slurm(tasks: Option<u32>, step_tasks: Option<u32>, task: Option<i32>) -> Evidence {
         Evidence {
-            slurm: Slurm { tasks, step_tasks, task },
+            slurm: SlurmEvidence { tasks, step_tasks, task },
             line: vec![30, 20, 10],
             ..Evidence::default()
         }
@@ -219,6 +205,7 @@ mod tests {
             ("PMI", pmi(4, true), "4 by Pmi"),
             ("PMI, whose socket is gone", pmi(4, false), doubtful),
             ("PMI of one", pmi(1, true), alone),
+            ("PMI at a port", port(), "? by Pmi"),
             ("PMIx", pmix(Some(3), true), "3 by Pmix"),
             ("PMIx of nobody knows how many", pmix(None, true), "? by Pmix"),
             ("PMIx of one", pmix(Some(1), true), alone),

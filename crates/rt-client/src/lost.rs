@@ -35,8 +35,8 @@ use rustix::process::geteuid;
 use crate::client::{BOOT_VARIABLE, SIZE_VARIABLE, WAY_IN_VARIABLE};
 use crate::client::{CONTROL_NUMBER, SEGMENT_NUMBER};
 use crate::control::Request;
-use crate::foreign::{is_alive, line_of, parent_of};
 use crate::programs::{LAUNCHERS, RESTARTS, command_of, is_named, program_of};
+use oxmpi_sys::process_stat::{is_alive, line_of, parent_of};
 
 pub const LAUNCHER_VARIABLE: &str = "OXMPI_LAUNCHER";
 

@@ -37,9 +37,37 @@ impl ProcessStat {
     }
 }
 
+/// More ancestors than a process has.
+const GENERATIONS: usize = 64;
+
+/// A process and its ancestors below `top`, and whether `top` is among the ancestors.
+pub fn line_of(process: u32, top: Option<u32>) -> (Vec<i32>, bool) {
+    let mut line = Vec::new();
+    let mut next = Some(process);
+    while let Some(process) = next.filter(|process| *process > 0 && line.len() < GENERATIONS) {
+        if Some(process) == top {
+            return (line, true);
+        }
+        line.push(process.cast_signed());
+        next = parent_of(process);
+    }
+    (line, false)
+}
+
+/// Whether a process runs; a zombie does not.
+pub fn is_alive(process: u32) -> bool {
+    ProcessStat::of(process).is_some_and(|stat| !stat.has_ended())
+}
+
+/// The parent of a process; 0 if it is outside this PID namespace.
+pub fn parent_of(process: u32) -> Option<u32> {
+    ProcessStat::of(process).map(|stat| stat.parent)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt as _;
+    use std::process::id;
 
     use super::*;
 
@@ -65,5 +93,20 @@ mod tests {
         assert_eq!((of_child.group, of_child.session), (child.id(), own.session));
         assert!(!own.has_ended() && own.threads > 0);
         assert_eq!(ProcessStat::of(u32::MAX), None);
+    }
+
+    #[test]
+    fn the_line_of_a_process_ends_below_its_top() {
+        let parent = std::os::unix::process::parent_id();
+        let own = id().cast_signed();
+        let (line, is_below) = line_of(id(), None);
+        assert!(line.starts_with(&[own, parent.cast_signed()]) && !is_below, "{line:?}");
+        assert_eq!(line_of(id(), Some(parent)), (vec![own], true));
+        assert_eq!(line_of(id(), Some(id())), (vec![], true));
+        assert!(is_alive(id()) && !is_alive(u32::MAX));
+        assert_eq!(
+            (parent_of(id()), parent_of(1), parent_of(u32::MAX)),
+            (Some(parent), Some(0), None)
+        );
     }
 }

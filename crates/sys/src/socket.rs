@@ -1,4 +1,4 @@
-//! A short exchange over a socket that the user's program owns.
+//! A short exchange over a socket that the user's program owns, and a wait for any socket.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -49,7 +49,8 @@ pub fn exchange(
     Ok(())
 }
 
-fn wait(socket: BorrowedFd<'_>, flags: PollFlags, limit: Instant) -> io::Result<()> {
+/// Sleeps until a socket is ready or a signal comes. `TimedOut`: the limit has passed.
+pub fn wait(socket: BorrowedFd<'_>, flags: PollFlags, limit: Instant) -> io::Result<()> {
     let left = limit.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "the other side says nothing"));

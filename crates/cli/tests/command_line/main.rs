@@ -16,6 +16,7 @@ mod explain;
 mod fuzz_calls;
 mod hosts;
 mod jobs;
+mod launched_by;
 mod mpirun;
 mod params;
 mod shell;

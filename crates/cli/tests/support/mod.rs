@@ -1,6 +1,8 @@
 //! Paths and programs for tests.
 #![allow(dead_code)] // each test program uses a part of this module
 
+pub(crate) mod launchers;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -28,9 +28,9 @@ use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::client::{BOOT_VARIABLE, WayIn};
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
-use oxmpi_rt_client::foreign::{is_alive, line_of};
 use oxmpi_rt_client::generation::{Admission, Owner, RankSeat, admit, why_awaited};
 use oxmpi_rt_proto::tool::{ToolReply, ToolRequest};
+use oxmpi_sys::process_stat::{is_alive, line_of};
 
 pub(super) const ENTRANCE: u64 = 30;
 pub(super) const ENTRANT: u64 = 31;

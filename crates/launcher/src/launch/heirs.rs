@@ -32,8 +32,8 @@ use crate::job::Exit;
 use oxmpi_daemon::orphans::children;
 use oxmpi_rt_client::client::{BOOT_VARIABLE, CONTROL_NUMBER, WAY_IN_VARIABLE, WayIn};
 use oxmpi_rt_client::foreign::LAUNCHER_VARIABLE;
-use oxmpi_rt_client::foreign::{is_alive, line_of};
 use oxmpi_rt_client::programs::program_of;
+use oxmpi_sys::process_stat::{is_alive, line_of};
 
 /// The longest time from fork(2) to the MPI program, on a busy machine. A job whose programs leave
 /// other orphans ends later by this time.

