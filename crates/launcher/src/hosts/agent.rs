@@ -276,11 +276,13 @@ impl<'a> Agent<'a> {
             }
         };
         info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
+        self.ranks.signal(Signal::KILL, self.ranks.numbers());
+        // Before the search for processes that ranks have left, which would find those of ssh.
+        self.end_children();
         if let Some(guard) = self.guard.take() {
             self.relay.take().into_iter().for_each(|relay| relay.end(&guard));
             end::reap(self.ranks.processes(), guard);
         }
-        self.end_children();
         self.send_lines();
         self.head.flush();
         result
