@@ -32,7 +32,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use self::line::{Answer, is_one_line, is_word, take_line};
+use self::line::{PmiAnswer, is_one_line, is_word, take_line};
 use crate::manager::{Deadline, JoinError, ProcessManager, SPAWN, SpawnedProgram, check_key};
 use crate::value::{LEAST_ROOM, MOST_PARTS, decoded, first_part, part_key, split};
 
@@ -74,7 +74,7 @@ impl std::fmt::Display for Pmi1Address {
 /// A process manager that speaks PMI-1.
 #[derive(Debug)]
 pub struct Pmi1 {
-    lines: Lines,
+    lines: PmiLines,
     rank: u32,
     size: u32,
     /// The name of the job's values.
@@ -101,20 +101,20 @@ impl Pmi1 {
                     call: "init".into(),
                     why: "the descriptor is closed, or belongs to this program".into(),
                 })?;
-                Pmi1::converse(socket, manager, Identity::Known { rank, size: *size })
+                Pmi1::converse(socket, manager, PmiIdentity::Known { rank, size: *size })
             }
             Pmi1Address::Port { address, id } => {
-                Pmi1::converse(connected(address, &manager)?, manager, Identity::Id(*id))
+                Pmi1::converse(connected(address, &manager)?, manager, PmiIdentity::Id(*id))
             }
         }
     }
 
-    fn converse(socket: OwnedFd, manager: String, who: Identity) -> Result<Pmi1, JoinError> {
-        let mut lines = Lines { socket, unread: Vec::new(), manager, is_broken: false };
-        let is_at_port = matches!(who, Identity::Id(_));
+    fn converse(socket: OwnedFd, manager: String, who: PmiIdentity) -> Result<Pmi1, JoinError> {
+        let mut lines = PmiLines { socket, unread: Vec::new(), manager, is_broken: false };
+        let is_at_port = matches!(who, PmiIdentity::Id(_));
         let (rank, size) = match who {
-            Identity::Known { rank, size } => (rank, size),
-            Identity::Id(id) => identify(&mut lines, id)?,
+            PmiIdentity::Known { rank, size } => (rank, size),
+            PmiIdentity::Id(id) => identify(&mut lines, id)?,
         };
         if rank >= size {
             return Err(JoinError::Variable {
@@ -224,7 +224,7 @@ impl Pmi1 {
 
 /// By which a process knows its rank.
 #[derive(Clone, Copy, Debug)]
-enum Identity {
+enum PmiIdentity {
     Known {
         rank: u32,
         size: u32,
@@ -234,7 +234,7 @@ enum Identity {
 }
 
 /// At a port the manager answers by rank and size, in lines of their own.
-fn identify(lines: &mut Lines, id: u32) -> Result<(u32, u32), JoinError> {
+fn identify(lines: &mut PmiLines, id: u32) -> Result<(u32, u32), JoinError> {
     let limit = Deadline::after(PATIENCE);
     let request = format!("cmd=initack pmiid={id}");
     lines.send(&request, limit)?;
@@ -370,7 +370,7 @@ impl ProcessManager for Pmi1 {
 
 /// The conversation: a request, and one line of an answer.
 #[derive(Debug)]
-struct Lines {
+struct PmiLines {
     socket: OwnedFd,
     unread: Vec<u8>,
     manager: String,
@@ -378,9 +378,9 @@ struct Lines {
     is_broken: bool,
 }
 
-impl Lines {
+impl PmiLines {
     /// Exchanges lines within the usual limit.
-    fn call(&mut self, request: &str, command: &str) -> Result<Answer, JoinError> {
+    fn call(&mut self, request: &str, command: &str) -> Result<PmiAnswer, JoinError> {
         self.exchange(request, command, Deadline::after(PATIENCE))
     }
 
@@ -389,7 +389,7 @@ impl Lines {
         request: &str,
         command: &str,
         limit: Deadline,
-    ) -> Result<Answer, JoinError> {
+    ) -> Result<PmiAnswer, JoinError> {
         self.send(request, limit)?;
         self.receive(request, command, limit)
     }
@@ -418,7 +418,7 @@ impl Lines {
         request: &str,
         command: &str,
         limit: Deadline,
-    ) -> Result<Answer, JoinError> {
+    ) -> Result<PmiAnswer, JoinError> {
         let mut bytes = [0; 4096];
         let line = loop {
             if let Some(line) = take_line(&mut self.unread) {
@@ -436,7 +436,7 @@ impl Lines {
                 Err(error) => return Err(self.gone(request, error.to_string())),
             }
         };
-        let answer = Answer::parse(&line).filter(|answer| answer.command == command);
+        let answer = PmiAnswer::parse(&line).filter(|answer| answer.command == command);
         answer.ok_or_else(|| {
             self.is_broken = true;
             self.strange(request, &line)

@@ -31,11 +31,11 @@ use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signal
 
 use self::declarations::{
     ByteObject, COLLECT_DATA, Data, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERR_TIMEOUT, GLOBAL,
-    IMMEDIATE, Info, JOB_SIZE, OPERATION_SUCCEEDED, PARENT_ID, PmixSymbols, Proc, RANK_WILDCARD,
-    SUCCESS, Status, TYPE_BYTE_OBJECT, Value,
+    IMMEDIATE, JOB_SIZE, OPERATION_SUCCEEDED, PARENT_ID, PmixInfo, PmixSymbols, PmixValue, Proc,
+    RANK_WILDCARD, SUCCESS, Status, TYPE_BYTE_OBJECT,
 };
 use self::spawned::SpawnArguments;
-use self::waiting::{Taken, limited, on_spawn, on_status, on_value, run};
+use self::waiting::{TakenAnswer, limited, on_spawn, on_status, on_value, run};
 use crate::manager::{Deadline, JoinError, ProcessManager, SPAWN, SpawnedProgram, check_key};
 use crate::value::{decoded, encoded};
 
@@ -138,7 +138,7 @@ impl Pmix {
         }
         let mut pmix = Pmix { library, me, job: me.job(), size: 0 };
         pmix.size = match pmix.fetch(pmix.all(), JOB_SIZE.to_owned(), PATIENCE)? {
-            Taken::Number(size) if me.rank < size => size,
+            TakenAnswer::Number(size) if me.rank < size => size,
             other => {
                 let call = "the size of the job".to_string();
                 let answer = format!("{other:?} for rank {}", me.rank);
@@ -153,10 +153,10 @@ impl Pmix {
         Proc { rank: RANK_WILDCARD, ..self.me }
     }
 
-    /// A value; [`Taken::Nothing`] if the server does not have it.
-    fn fetch(&self, of: Proc, key: CString, limit: Duration) -> Result<Taken, JoinError> {
+    /// A value; [`TakenAnswer::Nothing`] if the server does not have it.
+    fn fetch(&self, of: Proc, key: CString, limit: Duration) -> Result<TakenAnswer, JoinError> {
         let symbols = self.library.symbols;
-        let arguments = Box::new((of, key, Info::is_set(IMMEDIATE)));
+        let arguments = Box::new((of, key, PmixInfo::is_set(IMMEDIATE)));
         let deadline = Deadline::after(limit);
         let ended = run(arguments, deadline, |(of, key, info), outcome| {
             // SAFETY: the arguments live until the callback, which gets the outcome once.
@@ -165,7 +165,7 @@ impl Pmix {
         match ended {
             None => Err(deadline.passed(&self.shown(), "PMIx_Get")),
             Some((SUCCESS, taken)) => Ok(taken),
-            Some((ERR_NOT_FOUND, _)) => Ok(Taken::Nothing),
+            Some((ERR_NOT_FOUND, _)) => Ok(TakenAnswer::Nothing),
             Some((status, _)) => Err(self.failed("PMIx_Get", status)),
         }
     }
@@ -223,7 +223,7 @@ impl ProcessManager for Pmix {
         let key = self.text(&full_key(key))?;
         let mut data = Data { words: [0; 3] };
         data.bo = ByteObject { bytes: value.as_ptr().cast_mut().cast(), size: value.len() };
-        let value = Value { kind: TYPE_BYTE_OBJECT, data };
+        let value = PmixValue { kind: TYPE_BYTE_OBJECT, data };
         // SAFETY: the key ends with a zero. The library copies the value, and only reads it.
         let status =
             unsafe { (self.library.symbols.PMIx_Put)(GLOBAL, key.as_ptr(), &raw const value) };
@@ -238,7 +238,7 @@ impl ProcessManager for Pmix {
         let remedy = "end the job and start it again";
         let status = limited(deadline, &self.shown(), "PMIx_Commit", remedy, commit)?;
         self.check("PMIx_Commit", status)?;
-        let arguments = Box::new((self.all(), Info::is_set(COLLECT_DATA)));
+        let arguments = Box::new((self.all(), PmixInfo::is_set(COLLECT_DATA)));
         let ended = run(arguments, deadline, |(all, info), outcome| {
             // SAFETY: the arguments live until the callback, which gets the outcome once.
             unsafe { (symbols.PMIx_Fence_nb)(all, 1, info, 1, on_status, outcome) }
@@ -252,8 +252,8 @@ impl ProcessManager for Pmix {
     fn get(&mut self, rank: u32, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
         let full = self.text(&full_key(key))?;
         match self.fetch(Proc { rank, ..self.me }, full, limit)? {
-            Taken::Bytes(value) => Ok(Some(value)),
-            Taken::Nothing => Ok(None),
+            TakenAnswer::Bytes(value) => Ok(Some(value)),
+            TakenAnswer::Nothing => Ok(None),
             other => Err(JoinError::Answer {
                 manager: self.shown(),
                 call: format!("PMIx_Get of {key}"),
@@ -301,7 +301,7 @@ impl ProcessManager for Pmix {
     fn inherited(&mut self, key: &str, _limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
         // A job that a spawned process starts in another way inherits the variable as well.
         let parent = self.fetch(self.me, PARENT_ID.to_owned(), PATIENCE)?;
-        let Taken::Job(parent) = parent else { return Ok(None) };
+        let TakenAnswer::Job(parent) = parent else { return Ok(None) };
         let text = std::env::var(INHERITED).unwrap_or_default();
         Ok(inherited_value(&text, &parent, key))
     }

@@ -18,7 +18,7 @@ pub use self::order::{
 };
 pub use self::to_agent::ToAgent;
 pub use self::tree::{
-    AgentWay, Branch, BranchHost, BranchReport, DownRoute, Receivers, Round, UpRoute,
+    AgentWay, Branch, BranchHost, BranchReport, BranchRound, DownRoute, Receivers, UpRoute,
 };
 
 use oxmpi_rt_client::codec;

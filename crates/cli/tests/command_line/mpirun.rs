@@ -948,7 +948,9 @@ fn a_slow_reader_gets_all_output_of_other_hosts() {
 #[test]
 fn messages_behind_the_report_of_started_ranks_are_read() {
     use oxmpi_launcher::job::Exit;
-    use oxmpi_rt_proto::agent::{BranchReport, FromAgent, ProcessEvent, Round, Seen, greeting};
+    use oxmpi_rt_proto::agent::{
+        BranchReport, BranchRound, FromAgent, ProcessEvent, Seen, greeting,
+    };
     let scratch = TestDirectory::new("far-said");
     let shell =
         scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
@@ -958,8 +960,8 @@ fn messages_behind_the_report_of_started_ranks_are_read() {
         FromAgent::Report { round, report: Box::new(report) }
     };
     let messages = [
-        report(Round::Ready { base: 0 }, Vec::new()),
-        report(Round::Started { base: 0 }, vec![(0, 1)]),
+        report(BranchRound::Ready { base: 0 }, Vec::new()),
+        report(BranchRound::Started { base: 0 }, vec![(0, 1)]),
         FromAgent::Output { rank: 0, is_error: false, bytes: b"all at once\n".to_vec() },
         FromAgent::Events(vec![
             ProcessEvent::Closed { rank: 0, is_error: false },
@@ -1000,11 +1002,11 @@ fn files_without_an_end_are_refused() {
 
 #[test]
 fn the_time_of_a_job_ends_while_agents_hang() {
-    use oxmpi_rt_proto::agent::{FromAgent, Round, greeting};
+    use oxmpi_rt_proto::agent::{BranchRound, FromAgent, greeting};
     let scratch = TestDirectory::new("hanging-agents");
     let shell = scratch.script("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec sleep 100\n");
-    let ready =
-        FromAgent::Report { round: Round::Ready { base: 0 }, report: Box::default() }.encode(0, 0);
+    let ready = FromAgent::Report { round: BranchRound::Ready { base: 0 }, report: Box::default() }
+        .encode(0, 0);
     let ready = [greeting().into_bytes(), ready].concat();
     let began = Instant::now();
     for (said, words) in [

@@ -1,4 +1,4 @@
-//! Lines of PMI-1, as bytes: pure.
+//! PmiLines of PMI-1, as bytes: pure.
 //!
 //! A line is `cmd=NAME`, then pairs KEY=VALUE, separated by blanks. The program sends a line and
 //! the manager answers by a line. Only `mcmd=spawn` takes several lines, one for each pair, up to
@@ -6,19 +6,19 @@
 
 /// A line from the manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct PmiAnswer {
     pub(super) command: String,
     pairs: Vec<(String, String)>,
 }
 
-impl Answer {
+impl PmiAnswer {
     /// Reads a line without its end. `None`: it does not begin with a command.
-    pub(super) fn parse(line: &str) -> Option<Answer> {
+    pub(super) fn parse(line: &str) -> Option<PmiAnswer> {
         // A value may contain '=', but no blank.
         let mut pairs = line.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
         let (_, command) = pairs.next().filter(|(key, _)| *key == "cmd")?;
         let pairs = pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        Some(Answer { command: command.to_string(), pairs })
+        Some(PmiAnswer { command: command.to_string(), pairs })
     }
 
     pub(super) fn text(&self, key: &str) -> Option<&str> {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn answers_of_real_managers_are_read() {
-        let answer = |line| Answer::parse(line).unwrap();
+        let answer = |line| PmiAnswer::parse(line).unwrap();
         // Slurm 22.05, MPICH 5.0 and Intel MPI 2021.19.
         let slurm = answer("cmd=get_result rc=0 value=(vector,(0,2,1))");
         assert_eq!((slurm.refusal(), slurm.text("value")), (None, Some("(vector,(0,2,1))")));
@@ -77,8 +77,8 @@ mod tests {
         assert_eq!((maxes.refusal(), maxes.number("vallen_max")), (None, Some(4096)));
         assert_eq!(answer("cmd=put_result rc=0 value=a=b").text("value"), Some("a=b"));
         assert_eq!(answer("cmd=barrier_out tag=0").command, "barrier_out");
-        assert_eq!(Answer::parse("rc=0 cmd=barrier_out"), None);
-        assert_eq!((Answer::parse(""), Answer::parse("barrier_out")), (None, None));
+        assert_eq!(PmiAnswer::parse("rc=0 cmd=barrier_out"), None);
+        assert_eq!((PmiAnswer::parse(""), PmiAnswer::parse("barrier_out")), (None, None));
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
         fn no_line_panics(bytes: Vec<u8>) {
             let mut unread = bytes.clone();
             while let Some(line) = take_line(&mut unread) {
-                if let Some(answer) = Answer::parse(&line) {
+                if let Some(answer) = PmiAnswer::parse(&line) {
                     let _ = (answer.refusal(), answer.number::<u32>("rc"));
                 }
             }
@@ -109,7 +109,7 @@ mod tests {
 
         #[test]
         fn a_pair_comes_back(key in "[a-z_]{1,9}", value in "[!-~]{1,30}") {
-            let answer = Answer::parse(&format!("cmd=x {key}={value} more=1")).unwrap();
+            let answer = PmiAnswer::parse(&format!("cmd=x {key}={value} more=1")).unwrap();
             prop_assert_eq!(answer.text(&key), Some(value.as_str()));
         }
     }

@@ -55,7 +55,7 @@ fn begun(
     special: impl FnMut(&str) -> Option<String> + Send + 'static,
 ) -> (Result<Pmi1, JoinError>, JoinHandle<Vec<String>>) {
     let (socket, served) = manager(special);
-    let known = Identity::Known { rank: 1, size: 2 };
+    let known = PmiIdentity::Known { rank: 1, size: 2 };
     (Pmi1::converse(socket, "M".into(), known), served)
 }
 
@@ -98,13 +98,13 @@ fn keys_that_not_every_manager_takes_are_refused() {
 fn a_manager_at_a_port_names_the_rank() {
     let lines = "cmd=initack rc=0\ncmd=set size=3\ncmd=set rank=2\ncmd=set debug=0\n";
     let (socket, _served) = manager(is_at("cmd=initack pmiid=7", lines));
-    let mut pmi = Pmi1::converse(socket, "M".into(), Identity::Id(7)).unwrap();
+    let mut pmi = Pmi1::converse(socket, "M".into(), PmiIdentity::Id(7)).unwrap();
     assert_eq!((pmi.rank(), pmi.size()), (2, 3));
     let spawn = pmi.spawn(&[], &[], LONG).unwrap_err().to_string();
     assert!(spawn.contains("leave out the option -pmi-port"), "{spawn}");
     let (socket, _served) =
         manager(is_at("cmd=initack", "cmd=initack\ncmd=set size=3\ncmd=set debug=0\n"));
-    let error = Pmi1::converse(socket, "M".into(), Identity::Id(7)).unwrap_err();
+    let error = Pmi1::converse(socket, "M".into(), PmiIdentity::Id(7)).unwrap_err();
     assert!(matches!(error, JoinError::Answer { .. }), "{error}");
 }
 
@@ -118,14 +118,14 @@ fn each_failure_is_an_error_with_its_reason() {
     let (nameless, _) = begun(is_at("cmd=get_my", "cmd=my_kvsname rc=0\n"));
     assert!(text(nameless).contains("no name"));
     let (socket, _) = manager(|_| None);
-    let impossible = Identity::Known { rank: 2, size: 2 };
+    let impossible = PmiIdentity::Known { rank: 2, size: 2 };
     assert!(text(Pmi1::converse(socket, "M".into(), impossible)).contains("PMI_RANK=2"));
     let nameless = Pmi1Address::Inherited { descriptor: 3, rank: None, size: 2 };
     let error = Pmi1::connect(&nameless).unwrap_err().to_string();
     assert!(error.contains("PMI_RANK=, which is no number"), "{error}");
     let (closed, other) = UnixStream::pair().unwrap();
     drop(other);
-    let known = Identity::Known { rank: 0, size: 2 };
+    let known = PmiIdentity::Known { rank: 0, size: 2 };
     let gone = Pmi1::converse(closed.into(), "M".into(), known).unwrap_err();
     assert!(matches!(gone, JoinError::Gone { .. }), "{gone}");
 }
@@ -210,7 +210,7 @@ fn an_abort_returns_if_the_manager_does_not_end_this_process() {
         abort.unwrap()
     });
     let mut pmi =
-        Pmi1::converse(socket.into(), "M".into(), Identity::Known { rank: 0, size: 1 }).unwrap();
+        Pmi1::converse(socket.into(), "M".into(), PmiIdentity::Known { rank: 0, size: 1 }).unwrap();
     let error = pmi.abort(7, "text");
     assert_eq!(error, JoinError::Aborted { manager: "M".into(), code: 7 });
     assert_eq!(served.join().unwrap(), "cmd=abort exitcode=7");

@@ -75,7 +75,7 @@ pub(super) union Data {
 /// `pmix_value_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Value {
+pub(super) struct PmixValue {
     pub(super) kind: u16,
     pub(super) data: Data,
 }
@@ -83,34 +83,34 @@ pub(super) struct Value {
 /// `pmix_info_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Info {
+pub(super) struct PmixInfo {
     pub(super) key: [c_char; KEY_BYTES],
     pub(super) flags: u32,
-    pub(super) value: Value,
+    pub(super) value: PmixValue,
 }
 
-impl Info {
-    fn new(key: &CStr, value: Value) -> Info {
+impl PmixInfo {
+    fn new(key: &CStr, value: PmixValue) -> PmixInfo {
         let mut named = [0; KEY_BYTES];
         // The last byte stays zero.
         for (to, from) in named[..KEY_BYTES - 1].iter_mut().zip(key.to_bytes()) {
             *to = from.cast_signed();
         }
-        Info { key: named, flags: 0, value }
+        PmixInfo { key: named, flags: 0, value }
     }
 
     /// An attribute that is true.
-    pub(super) fn is_set(key: &CStr) -> Info {
+    pub(super) fn is_set(key: &CStr) -> PmixInfo {
         let mut data = Data { words: [0; 3] };
         data.flag = true;
-        Info::new(key, Value { kind: TYPE_BOOL, data })
+        PmixInfo::new(key, PmixValue { kind: TYPE_BOOL, data })
     }
 
     /// `text` ends with a zero, and lives as long as the library may read the attribute.
-    pub(super) fn text(key: &CStr, text: *mut c_char) -> Info {
+    pub(super) fn text(key: &CStr, text: *mut c_char) -> PmixInfo {
         let mut data = Data { words: [0; 3] };
         data.string = text;
-        Info::new(key, Value { kind: TYPE_STRING, data })
+        PmixInfo::new(key, PmixValue { kind: TYPE_STRING, data })
     }
 }
 
@@ -122,14 +122,14 @@ pub(super) struct App {
     pub(super) env: *mut *mut c_char,
     pub(super) cwd: *mut c_char,
     pub(super) maxprocs: c_int,
-    pub(super) info: *const Info,
+    pub(super) info: *const PmixInfo,
     pub(super) ninfo: usize,
 }
 
 /// `pmix_op_cbfunc_t`.
 pub(super) type OnStatus = unsafe extern "C" fn(Status, *mut c_void);
 /// `pmix_value_cbfunc_t`.
-pub(super) type OnValue = unsafe extern "C" fn(Status, *const Value, *mut c_void);
+pub(super) type OnValue = unsafe extern "C" fn(Status, *const PmixValue, *mut c_void);
 /// `pmix_spawn_cbfunc_t`.
 pub(super) type OnSpawn = unsafe extern "C" fn(Status, *const c_char, *mut c_void);
 
@@ -137,14 +137,14 @@ foreign_symbols! {
     pub(super) struct PmixSymbols {
         fn PMIx_Get_version() -> *const c_char;
         fn PMIx_Error_string(Status) -> *const c_char;
-        fn PMIx_Init(*mut Proc, *const Info, usize) -> Status;
-        fn PMIx_Finalize(*const Info, usize) -> Status;
+        fn PMIx_Init(*mut Proc, *const PmixInfo, usize) -> Status;
+        fn PMIx_Finalize(*const PmixInfo, usize) -> Status;
         fn PMIx_Abort(c_int, *const c_char, *const Proc, usize) -> Status;
-        fn PMIx_Put(u8, *const c_char, *const Value) -> Status;
+        fn PMIx_Put(u8, *const c_char, *const PmixValue) -> Status;
         fn PMIx_Commit() -> Status;
-        fn PMIx_Fence_nb(*const Proc, usize, *const Info, usize, OnStatus, *mut c_void) -> Status;
-        fn PMIx_Get_nb(*const Proc, *const c_char, *const Info, usize, OnValue, *mut c_void) -> Status;
-        fn PMIx_Spawn_nb(*const Info, usize, *const App, usize, OnSpawn, *mut c_void) -> Status;
+        fn PMIx_Fence_nb(*const Proc, usize, *const PmixInfo, usize, OnStatus, *mut c_void) -> Status;
+        fn PMIx_Get_nb(*const Proc, *const c_char, *const PmixInfo, usize, OnValue, *mut c_void) -> Status;
+        fn PMIx_Spawn_nb(*const PmixInfo, usize, *const App, usize, OnSpawn, *mut c_void) -> Status;
     }
 }
 
@@ -157,9 +157,10 @@ mod tests {
     #[test]
     fn structures_have_the_layout_of_the_header() {
         assert_eq!((size_of::<Proc>(), offset_of!(Proc, rank)), (260, 256));
-        assert_eq!((size_of::<Value>(), offset_of!(Value, data)), (32, 8));
-        assert_eq!((align_of::<Value>(), size_of::<ByteObject>()), (8, 16));
-        let info = (offset_of!(Info, flags), offset_of!(Info, value), size_of::<Info>());
+        assert_eq!((size_of::<PmixValue>(), offset_of!(PmixValue, data)), (32, 8));
+        assert_eq!((align_of::<PmixValue>(), size_of::<ByteObject>()), (8, 16));
+        let info =
+            (offset_of!(PmixInfo, flags), offset_of!(PmixInfo, value), size_of::<PmixInfo>());
         assert_eq!(info, (512, 520, 552));
         let app = [
             offset_of!(App, argv),
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn names_end_with_a_zero() {
         let long = std::ffi::CString::new("k".repeat(600)).unwrap();
-        let info = Info::is_set(&long);
+        let info = PmixInfo::is_set(&long);
         assert_eq!((info.key[510], info.key[511]), (b'k'.cast_signed(), 0));
         let mut proc = Proc::EMPTY;
         proc.nspace.fill(b'a'.cast_signed());

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{null, null_mut};
 
-use super::declarations::{App, Info};
+use super::declarations::{App, PmixInfo};
 use crate::manager::{JoinError, SpawnedProgram};
 
 /// The programs to start. All arrays and strings are memory of malloc(3) and never freed: the
@@ -11,7 +11,7 @@ use crate::manager::{JoinError, SpawnedProgram};
 pub(super) struct SpawnArguments {
     pub(super) apps: Vec<App>,
     /// The attributes of each program.
-    _infos: Vec<Vec<Info>>,
+    _infos: Vec<Vec<PmixInfo>>,
 }
 
 impl SpawnArguments {
@@ -29,8 +29,10 @@ impl SpawnArguments {
             };
             let words = [&program.program].into_iter().chain(&program.arguments);
             let words: Vec<CString> = words.map(|word| text(word)).collect::<Result<_, _>>()?;
-            let info: Vec<Info> =
-                hint("host")?.iter().map(|hosts| Info::text(c"pmix.host", copy(hosts))).collect();
+            let info: Vec<PmixInfo> = hint("host")?
+                .iter()
+                .map(|hosts| PmixInfo::text(c"pmix.host", copy(hosts)))
+                .collect();
             apps.push(App {
                 cmd: words.first().map_or(null_mut(), |name| copy(name)),
                 argv: array(&words),

@@ -6,15 +6,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::declarations::{
-    OPERATION_SUCCEEDED, SUCCESS, Status, TYPE_BYTE_OBJECT, TYPE_PROC, TYPE_STRING, TYPE_UINT32,
-    Value,
+    OPERATION_SUCCEEDED, PmixValue, SUCCESS, Status, TYPE_BYTE_OBJECT, TYPE_PROC, TYPE_STRING,
+    TYPE_UINT32,
 };
 use super::{PMIX, text};
 use crate::manager::{Deadline, JoinError};
 
 /// A copy of a value from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum TakenAnswer {
     Nothing,
     Number(u32),
     Bytes(Vec<u8>),
@@ -27,18 +27,18 @@ pub(super) enum Taken {
 
 /// The end of a call that reports it by a callback.
 #[derive(Default)]
-struct Outcome {
-    ended: Mutex<Option<(Status, Taken)>>,
+struct PmixOutcome {
+    ended: Mutex<Option<(Status, TakenAnswer)>>,
     has_ended: Condvar,
 }
 
-impl Outcome {
-    fn set(&self, status: Status, taken: Taken) {
+impl PmixOutcome {
+    fn set(&self, status: Status, taken: TakenAnswer) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some((status, taken));
         self.has_ended.notify_one();
     }
 
-    fn wait(&self, limit: Instant) -> Option<(Status, Taken)> {
+    fn wait(&self, limit: Instant) -> Option<(Status, TakenAnswer)> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(ended) = ended.take() {
@@ -60,8 +60,8 @@ pub(super) fn run<A>(
     arguments: Box<A>,
     deadline: Deadline,
     start: impl FnOnce(&A, *mut c_void) -> Status,
-) -> Option<(Status, Taken)> {
-    let outcome = Arc::new(Outcome::default());
+) -> Option<(Status, TakenAnswer)> {
+    let outcome = Arc::new(PmixOutcome::default());
     let for_callback = Arc::into_raw(outcome.clone());
     let status = start(&arguments, for_callback.cast_mut().cast());
     if status != SUCCESS {
@@ -69,7 +69,7 @@ pub(super) fn run<A>(
         // taken this reference.
         drop(unsafe { Arc::from_raw(for_callback) });
         let status = if status == OPERATION_SUCCEEDED { SUCCESS } else { status };
-        return Some((status, Taken::Nothing));
+        return Some((status, TakenAnswer::Nothing));
     }
     let ended = outcome.wait(deadline.end);
     if ended.is_none() {
@@ -82,58 +82,58 @@ pub(super) fn run<A>(
 ///
 /// # Safety
 /// `outcome` comes from [`run`], and no other callback of the call has run.
-unsafe fn end(outcome: *mut c_void, status: Status, taken: Taken) {
+unsafe fn end(outcome: *mut c_void, status: Status, taken: TakenAnswer) {
     // SAFETY: `run` has given this reference away for one callback.
-    let outcome = unsafe { Arc::from_raw(outcome.cast_const().cast::<Outcome>()) };
+    let outcome = unsafe { Arc::from_raw(outcome.cast_const().cast::<PmixOutcome>()) };
     outcome.set(status, taken);
 }
 
 /// The callback of calls without a result.
 pub(super) unsafe extern "C" fn on_status(status: Status, outcome: *mut c_void) {
     // SAFETY: the library calls the one callback of a call once, with the data of `run`.
-    unsafe { end(outcome, status, Taken::Nothing) };
+    unsafe { end(outcome, status, TakenAnswer::Nothing) };
 }
 
 /// The callback of `PMIx_Get_nb`, in which the value lives as long as the callback.
 pub(super) unsafe extern "C" fn on_value(
     status: Status,
-    value: *const Value,
+    value: *const PmixValue,
     outcome: *mut c_void,
 ) {
     // SAFETY: the value is null or a structure of the library; the rest as in `on_status`.
     unsafe {
         let taken = if status == SUCCESS { value.as_ref().map(|value| copy(value)) } else { None };
-        end(outcome, status, taken.unwrap_or(Taken::Nothing));
+        end(outcome, status, taken.unwrap_or(TakenAnswer::Nothing));
     }
 }
 
 /// The callback of `PMIx_Spawn_nb`.
 pub(super) unsafe extern "C" fn on_spawn(status: Status, job: *const c_char, outcome: *mut c_void) {
     // SAFETY: the name is null or ends with a zero; the rest as in `on_status`.
-    unsafe { end(outcome, status, Taken::Job(text(job))) };
+    unsafe { end(outcome, status, TakenAnswer::Job(text(job))) };
 }
 
 /// # Safety
 /// The value is one of the library: its type says which field of the union is set.
-unsafe fn copy(value: &Value) -> Taken {
+unsafe fn copy(value: &PmixValue) -> TakenAnswer {
     // SAFETY: the type says which field is set; addresses are null or valid as the value is.
     unsafe {
         match value.kind {
-            TYPE_UINT32 => Taken::Number(value.data.uint32),
-            TYPE_STRING => Taken::Text(text(value.data.string)),
+            TYPE_UINT32 => TakenAnswer::Number(value.data.uint32),
+            TYPE_STRING => TakenAnswer::Text(text(value.data.string)),
             TYPE_PROC => match value.data.proc.as_ref() {
-                Some(process) => Taken::Job(process.job()),
-                None => Taken::Nothing,
+                Some(process) => TakenAnswer::Job(process.job()),
+                None => TakenAnswer::Nothing,
             },
             TYPE_BYTE_OBJECT => {
                 let (bytes, size) = (value.data.bo.bytes, value.data.bo.size);
                 // No bytes can have any address.
-                Taken::Bytes(match size == 0 || bytes.is_null() {
+                TakenAnswer::Bytes(match size == 0 || bytes.is_null() {
                     true => Vec::new(),
                     false => std::slice::from_raw_parts(bytes.cast::<u8>(), size).to_vec(),
                 })
             }
-            other => Taken::Other(other),
+            other => TakenAnswer::Other(other),
         }
     }
 }
@@ -177,22 +177,22 @@ mod tests {
     }
 
     /// Runs a call whose callback gets this value, on another thread.
-    fn got(status: Status, value: Option<Value>) -> Option<(Status, Taken)> {
+    fn got(status: Status, value: Option<PmixValue>) -> Option<(Status, TakenAnswer)> {
         run(Box::new(value), soon(), |value, outcome| {
             let value = value.as_ref().map_or(null(), |value| &raw const *value) as usize;
             let outcome = outcome as usize;
             // SAFETY: the value is in the arguments, which live until the callback.
             std::thread::spawn(move || unsafe {
-                on_value(status, value as *const Value, outcome as *mut c_void);
+                on_value(status, value as *const PmixValue, outcome as *mut c_void);
             });
             SUCCESS
         })
     }
 
-    fn value(kind: u16, fill: impl FnOnce(&mut Data)) -> Option<Value> {
+    fn value(kind: u16, fill: impl FnOnce(&mut Data)) -> Option<PmixValue> {
         let mut data = Data { words: [0; 3] };
         fill(&mut data);
-        Some(Value { kind, data })
+        Some(PmixValue { kind, data })
     }
 
     #[test]
@@ -203,30 +203,30 @@ mod tests {
         let mut process = Proc::EMPTY;
         process.nspace[0] = b'j'.cast_signed();
         let table = [
-            (value(TYPE_UINT32, |data| data.uint32 = 7), Taken::Number(7)),
-            (value(TYPE_BYTE_OBJECT, |data| data.bo = bo), Taken::Bytes(b"ab\0c".to_vec())),
-            (value(TYPE_BYTE_OBJECT, |data| data.bo = empty), Taken::Bytes(vec![])),
+            (value(TYPE_UINT32, |data| data.uint32 = 7), TakenAnswer::Number(7)),
+            (value(TYPE_BYTE_OBJECT, |data| data.bo = bo), TakenAnswer::Bytes(b"ab\0c".to_vec())),
+            (value(TYPE_BYTE_OBJECT, |data| data.bo = empty), TakenAnswer::Bytes(vec![])),
             (
                 value(TYPE_STRING, |data| data.string = c"t".as_ptr().cast_mut()),
-                Taken::Text("t".into()),
+                TakenAnswer::Text("t".into()),
             ),
-            (value(TYPE_PROC, |data| data.proc = &raw const process), Taken::Job("j".into())),
-            (value(TYPE_PROC, |_| ()), Taken::Nothing),
-            (value(99, |_| ()), Taken::Other(99)),
-            (None, Taken::Nothing),
+            (value(TYPE_PROC, |data| data.proc = &raw const process), TakenAnswer::Job("j".into())),
+            (value(TYPE_PROC, |_| ()), TakenAnswer::Nothing),
+            (value(99, |_| ()), TakenAnswer::Other(99)),
+            (None, TakenAnswer::Nothing),
         ];
         for (value, wanted) in table {
             assert_eq!(got(SUCCESS, value), Some((SUCCESS, wanted)));
         }
         let failed = got(ERR_NOT_FOUND, value(TYPE_UINT32, |_| ()));
-        assert_eq!(failed, Some((ERR_NOT_FOUND, Taken::Nothing)));
+        assert_eq!(failed, Some((ERR_NOT_FOUND, TakenAnswer::Nothing)));
     }
 
     #[test]
     fn calls_without_a_callback_end_with_their_status() {
         let status = |status| run(Box::new(()), soon(), |(), _| status);
-        assert_eq!(status(OPERATION_SUCCEEDED), Some((SUCCESS, Taken::Nothing)));
-        assert_eq!(status(-25), Some((-25, Taken::Nothing)));
+        assert_eq!(status(OPERATION_SUCCEEDED), Some((SUCCESS, TakenAnswer::Nothing)));
+        assert_eq!(status(-25), Some((-25, TakenAnswer::Nothing)));
     }
 
     #[test]

@@ -50,8 +50,8 @@ use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
-    AgentOrder, BranchReport, FromAgent, LifelineOffer, OrderedProgram, ProcessEvent, Receivers,
-    Round, Seen, StreamError, ToAgent, greeting,
+    AgentOrder, BranchReport, BranchRound, FromAgent, LifelineOffer, OrderedProgram, ProcessEvent,
+    Receivers, Seen, StreamError, ToAgent, greeting,
 };
 
 /// Bytes of output that may be on their way to the parent.
@@ -441,12 +441,12 @@ impl<'a> Agent<'a> {
     }
 
     /// Answers in a round, together with the agents below.
-    fn answer_round(&mut self, round: Round, report: BranchReport) {
+    fn answer_round(&mut self, round: BranchRound, report: BranchReport) {
         let complete = self.junction.add(round, None, report);
         complete.into_iter().for_each(|report| self.post_report(round, report));
     }
 
-    fn post_report(&mut self, round: Round, report: BranchReport) {
+    fn post_report(&mut self, round: BranchRound, report: BranchReport) {
         self.post(&FromAgent::Report { round, report: Box::new(report) });
     }
 
@@ -509,7 +509,7 @@ impl<'a> Agent<'a> {
             (to, Some(node)) => to.has(node),
             (_, None) => return Err(StreamError::Malformed { length: frame.len() }),
         };
-        if let Some(Round::Ready { base }) = route.round
+        if let Some(BranchRound::Ready { base }) = route.round
             && self.stranded.iter().any(|stranded| stranded.are_for(&route.to))
         {
             let text = "the agent of a host has lost its parent, and has no new one yet".into();
@@ -581,7 +581,7 @@ impl<'a> Agent<'a> {
                 let hosts = self.stranded.iter().flat_map(|stranded| &stranded.hosts);
                 let silent = hosts.map(|(node, _)| *node).collect();
                 let report = BranchReport { seen, silent, ..BranchReport::default() };
-                self.answer_round(Round::Seen { query }, report);
+                self.answer_round(BranchRound::Seen { query }, report);
             }
             ToAgent::Where { asker, rank } => {
                 let reply = self.whereabouts(rank, true).encode();
@@ -692,7 +692,7 @@ impl<'a> Agent<'a> {
         let plug = if self.relay.is_none() { relay::listen(&launch)? } else { None };
         let (listener, relay) = plug.unzip();
         self.secret = order.secret;
-        let round = Round::Ready { base: order.base };
+        let round = BranchRound::Ready { base: order.base };
         self.ready = Some(ReadyRanks {
             order,
             launch,
@@ -836,7 +836,7 @@ impl<'a> Agent<'a> {
         self.junction.note_started(pids.len());
         let slowest = Some((began.elapsed().as_nanos() as u64, self.node.unwrap_or_default()));
         let report = BranchReport { slowest, pids, ..BranchReport::default() };
-        self.answer_round(Round::Started { base: order.base }, report);
+        self.answer_round(BranchRound::Started { base: order.base }, report);
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use tracing::{debug, info, trace};
 
-use super::lifelines::Arrival;
+use super::lifelines::StrandedArrival;
 use super::opening::{Carrier, OpenedStream, Opening};
 use super::tree::{Kept, Stranded, divide};
 use crate::launch::LaunchError;
@@ -21,8 +21,8 @@ use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
 use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
-    self, AgentWay, Branch, BranchHost, BranchReport, DownRoute, FromAgent, LifelineOffer,
-    Receivers, Round, StreamError, ToAgent, UpRoute,
+    self, AgentWay, Branch, BranchHost, BranchReport, BranchRound, DownRoute, FromAgent,
+    LifelineOffer, Receivers, StreamError, ToAgent, UpRoute,
 };
 
 /// The most bytes of an agent's error output that are kept.
@@ -106,7 +106,7 @@ impl Child {
             let hosts = below.iter().map(BranchHost::from).collect();
             let branch = Branch { node: child.node, fan_out: fan_out as u32, hosts };
             // An agent without others below it answers by its greeting alone.
-            let round = (!below.is_empty()).then_some(Round::Reached);
+            let round = (!below.is_empty()).then_some(BranchRound::Reached);
             child.post(&ToAgent::Branch(branch), Receivers::Child, round);
             children.push(child);
         }
@@ -152,7 +152,7 @@ impl Child {
     /// Takes over an agent whose parent is lost, with the hosts of its branch and the frames that
     /// the lost agent was sent.
     pub(crate) fn adopt(
-        Arrival { number, stream, .. }: Arrival,
+        StrandedArrival { number, stream, .. }: StrandedArrival,
         hosts: Vec<(u32, String)>,
         kept: &Kept<Vec<u8>>,
         adopter: Option<LifelineOffer>,
@@ -206,7 +206,7 @@ impl Child {
     }
 
     /// Sends a message down the branch.
-    pub(crate) fn post(&mut self, message: &ToAgent, to: Receivers, round: Option<Round>) {
+    pub(crate) fn post(&mut self, message: &ToAgent, to: Receivers, round: Option<BranchRound>) {
         let number = numbered(self.numbers.as_deref(), message);
         let bytes = message.encode(&DownRoute { to, round, number });
         trace!(host = self.host, kind = %MessageName(message), bytes = bytes.len(), "to an agent");
@@ -221,7 +221,7 @@ impl Child {
         }
     }
 
-    /// Its own part of an answer in the round [`Round::Reached`].
+    /// Its own part of an answer in the round [`BranchRound::Reached`].
     pub(crate) fn reached(&self) -> BranchReport {
         let took = self.greeted_after.map(|took| (took.as_nanos() as u64, self.node));
         BranchReport { slowest: took, ..BranchReport::default() }

@@ -15,8 +15,8 @@ use super::child::{Child, FromChild, HostToReach, host_error, numbered, timespec
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError};
 use oxmpi_rt_proto::agent::{
-    AgentOrder, BranchReport, DownRoute, FromAgent, OrderedProgram, Receivers, Round, StreamError,
-    ToAgent, UpRoute,
+    AgentOrder, BranchReport, BranchRound, DownRoute, FromAgent, OrderedProgram, Receivers,
+    StreamError, ToAgent, UpRoute,
 };
 
 /// The limit for an answer of a branch before the ranks run.
@@ -67,12 +67,12 @@ struct Kill {
 pub(crate) type Watch<'a> = (&'a Signals, Option<Deadline>);
 
 /// The end of a sentence about an agent that has answered in a round.
-fn done(round: Round) -> &'static str {
+fn done(round: BranchRound) -> &'static str {
     match round {
-        Round::Reached => "answered",
-        Round::Ready { .. } => "got the ranks ready",
-        Round::Started { .. } => "started the ranks",
-        Round::Seen { .. } => "reported the state of the ranks",
+        BranchRound::Reached => "answered",
+        BranchRound::Ready { .. } => "got the ranks ready",
+        BranchRound::Started { .. } => "started the ranks",
+        BranchRound::Seen { .. } => "reported the state of the ranks",
     }
 }
 
@@ -131,7 +131,7 @@ impl RemoteAgent {
         children.iter_mut().for_each(|child| child.numbers.clone_from(&numbers));
         let mut all: Vec<RemoteAgent> =
             children.into_iter().map(|child| RemoteAgent::new(child, silence)).collect();
-        RemoteAgent::await_all(&mut all, Round::Reached, (signals, deadline))?;
+        RemoteAgent::await_all(&mut all, BranchRound::Reached, (signals, deadline))?;
         Ok(all)
     }
 
@@ -163,7 +163,12 @@ impl RemoteAgent {
         if order.restore.is_some() {
             all.iter_mut().for_each(|far| far.patience = RESTORING);
         }
-        RemoteAgent::ask_all(all, &ToAgent::Order(Box::new(order)), Round::Ready { base: 0 }, watch)
+        RemoteAgent::ask_all(
+            all,
+            &ToAgent::Order(Box::new(order)),
+            BranchRound::Ready { base: 0 },
+            watch,
+        )
     }
 
     pub(crate) fn start_all(
@@ -171,13 +176,18 @@ impl RemoteAgent {
         addresses: Vec<(u32, String)>,
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
-        RemoteAgent::ask_all(all, &ToAgent::Go { addresses }, Round::Started { base: 0 }, watch)
+        RemoteAgent::ask_all(
+            all,
+            &ToAgent::Go { addresses },
+            BranchRound::Started { base: 0 },
+            watch,
+        )
     }
 
     fn ask_all(
         all: &mut [RemoteAgent],
         message: &ToAgent,
-        round: Round,
+        round: BranchRound,
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
         let numbers = all.first().and_then(|far| far.child.numbers.clone());
@@ -234,7 +244,7 @@ impl RemoteAgent {
                 );
                 return Err(host_error(&host, text));
             }
-            let round = Round::Started { base: 0 };
+            let round = BranchRound::Started { base: 0 };
             if let Some(Deadline { time, .. }) =
                 deadline.filter(|deadline| deadline.left().is_zero())
             {
@@ -306,7 +316,7 @@ impl RemoteAgent {
         self.unanswered_queries += 1;
         self.queries += 1;
         let query = self.queries;
-        let round = Some(Round::Seen { query });
+        let round = Some(BranchRound::Seen { query });
         self.child.post(&ToAgent::QueryState { query }, Receivers::All, round);
     }
 
@@ -326,7 +336,7 @@ impl RemoteAgent {
 
     fn await_all(
         all: &mut [RemoteAgent],
-        round: Round,
+        round: BranchRound,
         (signals, deadline): Watch<'_>,
     ) -> Result<(), LaunchError> {
         let now = Instant::now();
@@ -381,7 +391,7 @@ impl RemoteAgent {
         }
     }
 
-    fn read(&mut self, round: Round) -> Result<(), LaunchError> {
+    fn read(&mut self, round: BranchRound) -> Result<(), LaunchError> {
         match self.child.stream.read() {
             Ok(true) => Ok(()),
             // Messages before the end count.
@@ -390,11 +400,11 @@ impl RemoteAgent {
         }
     }
 
-    fn has_come(&mut self, round: Round) -> Result<bool, LaunchError> {
+    fn has_come(&mut self, round: BranchRound) -> Result<bool, LaunchError> {
         if self.report.is_some() {
             return Ok(true);
         }
-        if round == Round::Reached && self.child.hosts.len() == 1 {
+        if round == BranchRound::Reached && self.child.hosts.len() == 1 {
             let has_greeted = self.child.greets();
             let has_greeted = has_greeted.map_err(|error| self.child.senseless(&error))?;
             self.report = has_greeted.then(|| self.child.reached());
@@ -411,8 +421,8 @@ impl RemoteAgent {
             match message {
                 FromAgent::Report { round: of, mut report } if of == round => {
                     match round {
-                        Round::Ready { .. } => self.relays.clone_from(&report.relays),
-                        Round::Reached => report.add(self.child.reached()),
+                        BranchRound::Ready { .. } => self.relays.clone_from(&report.relays),
+                        BranchRound::Reached => report.add(self.child.reached()),
                         _ => {}
                     }
                     self.report = Some(*report);
@@ -428,7 +438,7 @@ impl RemoteAgent {
                     return Err(host_error(self.child.name_of(first), text));
                 }
                 // Ranks of a host may run before the answer of the whole branch is complete.
-                message if matches!(round, Round::Started { .. }) => {
+                message if matches!(round, BranchRound::Started { .. }) => {
                     self.held.push_back((route, message));
                 }
                 _ => {
@@ -452,7 +462,11 @@ impl RemoteAgent {
     }
 
     /// Handles the answers about a spawn, and keeps other messages for [`RemoteAgent::next`].
-    pub(crate) fn take_answers(&mut self, round: Round, base: u32) -> Result<(), StreamError> {
+    pub(crate) fn take_answers(
+        &mut self,
+        round: BranchRound,
+        base: u32,
+    ) -> Result<(), StreamError> {
         while let Some((route, message)) = self.read_next()? {
             match message {
                 FromAgent::Report { round: of, report } if of == round => {
@@ -477,7 +491,7 @@ impl RemoteAgent {
 }
 
 /// The agents without an answer, and the command that started the first one.
-fn still_awaited(awaited: &[&mut RemoteAgent], round: Round) -> String {
+fn still_awaited(awaited: &[&mut RemoteAgent], round: BranchRound) -> String {
     const NAMED: usize = 8;
     let names: Vec<String> =
         awaited.iter().take(NAMED).map(|far| format!("'{}'", far.child.host)).collect();

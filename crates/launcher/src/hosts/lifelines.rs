@@ -41,12 +41,12 @@ pub(crate) struct Lifelines {
     next: u32,
     /// Whether agents whose parent is lost may come until the end.
     adopts: bool,
-    arrived: Vec<Arrival>,
+    arrived: Vec<StrandedArrival>,
 }
 
 /// An agent whose parent is lost.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct StrandedArrival {
     /// The number of the last message of the head that it has.
     pub(crate) number: u64,
     /// The hosts of its branch, its own first.
@@ -166,17 +166,17 @@ impl Lifelines {
         channel.sent(sent);
         net::end_when_unanswered(&socket, self.silence).ok()?;
         let stream = Stream::over(socket.as_fd().try_clone_to_owned().ok()?, Some(channel)).ok()?;
-        self.arrived.push(Arrival { number, nodes, stream, since: Instant::now() });
+        self.arrived.push(StrandedArrival { number, nodes, stream, since: Instant::now() });
         Some(())
     }
 
     /// The agents that have come since the last call.
-    pub(crate) fn take_arrived(&mut self) -> Vec<Arrival> {
+    pub(crate) fn take_arrived(&mut self) -> Vec<StrandedArrival> {
         std::mem::take(&mut self.arrived)
     }
 
     /// An agent may come before the loss of its parent is noticed here.
-    pub(crate) fn keep_for_later(&mut self, arrival: Arrival) {
+    pub(crate) fn keep_for_later(&mut self, arrival: StrandedArrival) {
         if arrival.since.elapsed() < 2 * self.silence {
             self.arrived.push(arrival);
         }

@@ -4,7 +4,7 @@
 //! and so on ([`divide`]). Below the head each agent is a [`Junction`]:
 //!
 //! 1. It forwards a message from above to the children whose branches have receivers.
-//! 2. If the receivers must answer (a [`Round`]), it sends one report upward, when all these
+//! 2. If the receivers must answer (a [`BranchRound`]), it sends one report upward, when all these
 //!    children and the agent itself have answered. So an agent, and the head, get one answer from
 //!    each child.
 //! 3. It collects the ends of processes, and sends them together ([`Junction::take_events`]).
@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use oxmpi_rt_proto::agent::{BranchReport, ProcessEvent, Receivers, Round, Seen};
+use oxmpi_rt_proto::agent::{BranchReport, BranchRound, ProcessEvent, Receivers, Seen};
 
 /// The wait for states is shorter than this for any number of levels. The head waits longer.
 const STATES: Duration = Duration::from_millis(1800);
@@ -109,7 +109,7 @@ pub(crate) struct Junction {
     /// The hosts of each child's branch, the child's own first; empty: the branch is lost.
     children: Vec<Vec<u32>>,
     levels: u32,
-    gathers: BTreeMap<Round, Gather>,
+    gathers: BTreeMap<BranchRound, Gather>,
     events: Vec<ProcessEvent>,
     /// The processes of the branch that run.
     running: usize,
@@ -127,7 +127,7 @@ struct Gather {
 }
 
 /// The answers that are complete.
-pub(crate) type Complete = Vec<(Round, BranchReport)>;
+pub(crate) type Complete = Vec<(BranchRound, BranchReport)>;
 
 impl Junction {
     /// The agent of host `node`, whose children have these branches.
@@ -144,8 +144,14 @@ impl Junction {
     }
 
     /// Begins to collect the answers of a round, which this agent forwards to these children.
-    pub(crate) fn begin(&mut self, round: Round, to: &Receivers, children: &[usize], now: Instant) {
-        let is_timed = matches!(round, Round::Seen { .. });
+    pub(crate) fn begin(
+        &mut self,
+        round: BranchRound,
+        to: &Receivers,
+        children: &[usize],
+        now: Instant,
+    ) {
+        let is_timed = matches!(round, BranchRound::Seen { .. });
         let limit = STATES * self.levels / (self.levels + 1);
         let gather = Gather {
             awaited: children.iter().copied().collect(),
@@ -162,7 +168,7 @@ impl Junction {
     /// Adds an answer: of a child, or this agent's own. Returns the branch's if it is complete.
     pub(crate) fn add(
         &mut self,
-        round: Round,
+        round: BranchRound,
         child: Option<usize>,
         report: BranchReport,
     ) -> Option<BranchReport> {
@@ -178,7 +184,7 @@ impl Junction {
         self.complete(round)
     }
 
-    fn complete(&mut self, round: Round) -> Option<BranchReport> {
+    fn complete(&mut self, round: BranchRound) -> Option<BranchReport> {
         let gather = self.gathers.get(&round)?;
         let is_complete = gather.awaited.is_empty() && !gather.awaits_own;
         if is_complete { self.gathers.remove(&round).map(|gather| gather.report) } else { None }
@@ -187,15 +193,15 @@ impl Junction {
     /// Forgets the rounds of a job that is abandoned.
     pub(crate) fn abandon(&mut self, base: u32) {
         self.gathers.retain(|round, _| match round {
-            Round::Ready { base: of } | Round::Started { base: of } => *of != base,
-            Round::Reached | Round::Seen { .. } => true,
+            BranchRound::Ready { base: of } | BranchRound::Started { base: of } => *of != base,
+            BranchRound::Reached | BranchRound::Seen { .. } => true,
         });
     }
 
     /// Takes a child's branch out. Returns its hosts, and the answers that are complete without it.
     pub(crate) fn lose(&mut self, child: usize) -> (Vec<u32>, Complete) {
         let hosts = self.children.get_mut(child).map(std::mem::take).unwrap_or_default();
-        let rounds: Vec<Round> = self.gathers.keys().copied().collect();
+        let rounds: Vec<BranchRound> = self.gathers.keys().copied().collect();
         self.gathers.values_mut().for_each(|gather| _ = gather.awaited.remove(&child));
         let complete = |round| Some((round, self.complete(round)?));
         (hosts, rounds.into_iter().filter_map(complete).collect())
@@ -220,7 +226,7 @@ impl Junction {
     /// Ends the rounds whose time is over: the branches without an answer are silent.
     pub(crate) fn give_up(&mut self, now: Instant) -> Complete {
         let late = |gather: &Gather| gather.until.is_some_and(|until| until <= now);
-        let rounds: Vec<Round> =
+        let rounds: Vec<BranchRound> =
             self.gathers.iter().filter(|(_, gather)| late(gather)).map(|(at, _)| *at).collect();
         let mut complete = Vec::new();
         for round in rounds {

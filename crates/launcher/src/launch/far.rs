@@ -23,7 +23,7 @@ use crate::job::{Glimpse, JobEvent};
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_proto::agent::{
-    BranchReport, FromAgent, ProcessEvent, Receivers, Round, Seen, ToAgent,
+    BranchReport, BranchRound, FromAgent, ProcessEvent, Receivers, Seen, ToAgent,
 };
 
 /// The most bytes of standard input on their way to a process.
@@ -189,7 +189,7 @@ impl Launcher<'_> {
                 }
             }
             FromAgent::Text { text } => self.print(&text),
-            FromAgent::Report { round: Round::Seen { .. }, report } => {
+            FromAgent::Report { round: BranchRound::Seen { .. }, report } => {
                 self.note_states(at, *report);
             }
             // About a spawn that was abandoned.

@@ -25,7 +25,7 @@ use crate::hosts::child::timespec;
 use crate::hosts::head::{RemoteAgent, program};
 use oxmpi_rt_client::client::{is_oversubscribed, segment_config};
 use oxmpi_rt_client::universe::SpawnCommand;
-use oxmpi_rt_proto::agent::{AgentOrder, Receivers, Round, ToAgent};
+use oxmpi_rt_proto::agent::{AgentOrder, BranchRound, Receivers, ToAgent};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -194,7 +194,7 @@ impl Launcher<'_> {
         to.sort_unstable();
         to.dedup();
         let order = ToAgent::Order(Box::new(order));
-        let (ready, running_round) = (Round::Ready { base }, Round::Started { base });
+        let (ready, running_round) = (BranchRound::Ready { base }, BranchRound::Started { base });
         let started = self
             .ask_agents((&agents, &to), &order, ready)
             .and_then(|()| match prepared {
@@ -235,9 +235,11 @@ impl Launcher<'_> {
         &mut self,
         (agents, nodes): (&[usize], &[u32]),
         message: &ToAgent,
-        round: Round,
+        round: BranchRound,
     ) -> Result<(), String> {
-        let (Round::Ready { base } | Round::Started { base }) = round else { return Ok(()) };
+        let (BranchRound::Ready { base } | BranchRound::Started { base }) = round else {
+            return Ok(());
+        };
         for at in agents {
             let far = self.far.get_mut(*at).and_then(Option::as_mut);
             let far = far.ok_or("the agent of a host is lost")?;

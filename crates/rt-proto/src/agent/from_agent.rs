@@ -1,6 +1,6 @@
 //! Messages of an agent to the head: its ranks' progress, requests, output and ends.
 
-use super::{BranchReport, Round, StreamError, UpRoute, decode, frame, open};
+use super::{BranchReport, BranchRound, StreamError, UpRoute, decode, frame, open};
 use std::net::SocketAddr;
 
 use crate::held::HeldRank;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromAgent {
     /// The answer of a branch to the question of a round.
-    Report { round: Round, report: Box<BranchReport> },
+    Report { round: BranchRound, report: Box<BranchReport> },
     /// The ranks cannot be started, and none of them is left.
     Failed {
         base: u32,

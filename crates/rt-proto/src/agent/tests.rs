@@ -26,8 +26,11 @@ fn an_impossible_length_is_reported() {
 
 #[test]
 fn an_agent_between_reads_the_route_alone() {
-    let route =
-        DownRoute { to: Receivers::Nodes(vec![1, 9]), round: Some(Round::Reached), number: 7 };
+    let route = DownRoute {
+        to: Receivers::Nodes(vec![1, 9]),
+        round: Some(BranchRound::Reached),
+        number: 7,
+    };
     let message = ToAgent::Died { count: 3 };
     let bytes = message.encode(&route);
     assert_eq!(next(&bytes), Ok(Some(bytes.len())));

@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAgent {
     /// The first message: the agent's place in the tree. Its answer is a report of the round
-    /// [`super::Round::Reached`], if there are agents below it.
+    /// [`super::BranchRound::Reached`], if there are agents below it.
     Branch(Branch),
     /// How the agent connects with its parent and its grandparent.
     Lifeline(OfferedLifelines),
-    /// Prepares ranks. Answered by a report of the round [`super::Round::Ready`], or
+    /// Prepares ranks. Answered by a report of the round [`super::BranchRound::Ready`], or
     /// [`super::FromAgent::Failed`].
     Order(Box<AgentOrder>),
-    /// Starts the prepared ranks. Answered by a report of the round [`super::Round::Started`], or
-    /// [`super::FromAgent::Failed`].
+    /// Starts the prepared ranks. Answered by a report of the round
+    /// [`super::BranchRound::Started`], or [`super::FromAgent::Failed`].
     Go {
         /// The addresses of ranks, for the peers on the agent's host.
         addresses: Vec<(u32, String)>,
@@ -80,7 +80,7 @@ pub enum ToAgent {
         closes: bool,
     },
     /// Queries the progress of the processes. Answered by a report of the round
-    /// [`super::Round::Seen`].
+    /// [`super::BranchRound::Seen`].
     QueryState { query: u64 },
     /// Requests the socket addresses of a process. Answered by [`super::FromAgent::Answer`].
     Where { asker: u32, rank: u32 },

@@ -40,7 +40,7 @@ pub struct DownRoute {
     pub to: Receivers,
     /// Whether each receiver answers with a [`super::FromAgent::Report`] of this round: then the
     /// agents between make one report of those of their branches.
-    pub round: Option<Round>,
+    pub round: Option<BranchRound>,
     /// Numbers the messages of the head that agents keep for branches whose parent may be lost; 0:
     /// it is not kept.
     pub number: u64,
@@ -61,7 +61,7 @@ pub struct UpRoute {
 
 /// The question to which a branch answers with one report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Round {
+pub enum BranchRound {
     /// Have all agents of the branch started?
     Reached,
     /// Are the ranks of the job that begins with this process prepared?

@@ -19,7 +19,7 @@ const SOURCES: [(&str, &[&str]); 7] = [
     ("crates/rt-client/src/control.rs", &["Request", "Reply"]),
     ("crates/rt-proto/src/agent/to_agent.rs", &["ToAgent"]),
     ("crates/rt-proto/src/agent/from_agent.rs", &["FromAgent", "ProcessEvent"]),
-    ("crates/rt-proto/src/agent/tree.rs", &["Receivers", "Round"]),
+    ("crates/rt-proto/src/agent/tree.rs", &["Receivers", "BranchRound"]),
     ("crates/rt-proto/src/link.rs", &["LinkMessage"]),
     ("crates/rt-proto/src/daemon.rs", &["DaemonMessage"]),
     ("crates/rt-proto/src/tool.rs", &["ToolRequest", "ToolReply"]),

@@ -17,8 +17,8 @@ use crate::launch::parts::is_ready;
 use crate::launch::{Launch, LaunchError};
 use oxmpi_daemon::{PATIENCE as DAEMON_PATIENCE, Universe};
 use oxmpi_rt_proto::agent::{
-    AgentWay, Branch, BranchHost, BranchReport, FromAgent, OfferedLifelines, Receivers, Round,
-    Seen, ToAgent,
+    AgentWay, Branch, BranchHost, BranchReport, BranchRound, FromAgent, OfferedLifelines,
+    Receivers, Seen, ToAgent,
 };
 
 /// How long the good end of a process waits for others, to be sent with them, if the branch has
@@ -65,7 +65,7 @@ impl Agent<'_> {
         let branches = children.iter().map(|child| child.nodes().collect()).collect();
         self.junction = Junction::new(node, branches, fan_out as usize);
         let all: Vec<usize> = (0..children.len()).collect();
-        self.junction.begin(Round::Reached, &Receivers::Child, &all, Instant::now());
+        self.junction.begin(BranchRound::Reached, &Receivers::Child, &all, Instant::now());
         for (at, child) in children.into_iter().enumerate() {
             let watched = self.watch_child(at, &child);
             self.children.push(Some(child));
@@ -129,7 +129,7 @@ impl Agent<'_> {
             let next = child.next();
             if !had_greeted && child.greeted_after.is_some() && child.hosts.len() == 1 {
                 let report = child.reached();
-                self.take_report(at, Round::Reached, report);
+                self.take_report(at, BranchRound::Reached, report);
             }
             match next {
                 Ok(Some(FromChild::Message(_, message))) => self.handle_child_message(at, message),
@@ -154,7 +154,7 @@ impl Agent<'_> {
         match message {
             FromAgent::Report { round, report } => {
                 let mut report = *report;
-                if let (Round::Reached, Some(Some(child))) = (round, self.children.get(at)) {
+                if let (BranchRound::Reached, Some(Some(child))) = (round, self.children.get(at)) {
                     report.add(child.reached());
                 }
                 self.take_report(at, round, report);
@@ -176,8 +176,8 @@ impl Agent<'_> {
         }
     }
 
-    fn take_report(&mut self, at: usize, round: Round, report: BranchReport) {
-        if matches!(round, Round::Started { .. }) {
+    fn take_report(&mut self, at: usize, round: BranchRound, report: BranchReport) {
+        if matches!(round, BranchRound::Started { .. }) {
             self.junction.note_started(report.pids.len());
         }
         if let Some(report) = self.junction.add(round, Some(at), report) {

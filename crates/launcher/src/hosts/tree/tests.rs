@@ -42,7 +42,7 @@ fn a_message_goes_to_the_children_that_lead_to_its_receivers() {
 
 #[test]
 fn a_branch_answers_once_all_its_agents_have() {
-    let (mut junction, round) = (junction(), Round::Ready { base: 0 });
+    let (mut junction, round) = (junction(), BranchRound::Ready { base: 0 });
     junction.begin(round, &Receivers::All, &[0, 1], Instant::now());
     assert_eq!(junction.add(round, Some(1), of(3)), None);
     assert_eq!(junction.add(round, None, of(0)), None);
@@ -59,7 +59,7 @@ fn a_branch_answers_once_all_its_agents_have() {
 #[test]
 fn no_round_waits_for_a_lost_branch_nor_a_question_for_a_silent_one() {
     let (mut junction, now) = (junction(), Instant::now());
-    let (round, seen) = (Round::Started { base: 0 }, Round::Seen { query: 4 });
+    let (round, seen) = (BranchRound::Started { base: 0 }, BranchRound::Seen { query: 4 });
     let to = Receivers::Nodes(vec![1, 3]);
     junction.begin(round, &to, &[0, 1], now);
     assert_eq!(junction.add(round, Some(1), of(3)), None);
@@ -74,7 +74,7 @@ fn no_round_waits_for_a_lost_branch_nor_a_question_for_a_silent_one() {
     let state = Seen { last_call: 7, ..Seen::default() };
     let late = BranchReport { seen: vec![(3, state)], ..BranchReport::default() };
     assert_eq!(junction.add(seen, Some(1), late), None, "it is too late");
-    let next = Round::Seen { query: 5 };
+    let next = BranchRound::Seen { query: 5 };
     junction.begin(next, &Receivers::All, &[1], now);
     assert_eq!(junction.add(next, None, BranchReport::default()), None);
     let report = junction.add(next, Some(1), BranchReport::default()).unwrap();
@@ -105,7 +105,7 @@ struct World {
     agents: Vec<Agent>,
     /// Messages up and down the stream to each agent's parent.
     up: Vec<VecDeque<Up>>,
-    down: Vec<VecDeque<(Receivers, Option<Round>)>>,
+    down: Vec<VecDeque<(Receivers, Option<BranchRound>)>>,
     /// The hosts whose streams have messages or have ended.
     busy: BTreeSet<u32>,
     head: Head,
@@ -121,7 +121,7 @@ struct Agent {
 }
 
 enum Up {
-    Report(Round, BranchReport),
+    Report(BranchRound, BranchReport),
     Events(Vec<ProcessEvent>),
     Lost(Vec<u32>),
     /// The end of the stream.
@@ -132,7 +132,7 @@ enum Up {
 #[derive(Default)]
 struct Head {
     messages: usize,
-    reports: BTreeMap<Round, (usize, BranchReport)>,
+    reports: BTreeMap<BranchRound, (usize, BranchReport)>,
     ended: BTreeSet<u32>,
     lost: BTreeSet<u32>,
 }
@@ -180,7 +180,7 @@ impl World {
     }
 
     /// The head sends a message to all its children.
-    fn send(&mut self, to: &Receivers, round: Option<Round>) {
+    fn send(&mut self, to: &Receivers, round: Option<BranchRound>) {
         for node in 0..self.agents.len() as u32 {
             if self.agents[node as usize].parent.is_none() {
                 self.down[node as usize].push_back((to.clone(), round));
@@ -194,7 +194,7 @@ impl World {
         self.busy.insert(node);
     }
 
-    fn take_down(&mut self, node: u32, (to, round): (Receivers, Option<Round>)) {
+    fn take_down(&mut self, node: u32, (to, round): (Receivers, Option<BranchRound>)) {
         let agent = &mut self.agents[node as usize];
         let children = agent.junction.children_for(&to);
         if let Some(round) = round {
@@ -331,7 +331,11 @@ impl World {
 /// A job of one rank on each host: prepared, started, queried, and ended, while hosts are lost.
 fn run_a_job(hosts: u32, losses: usize, seed: u64) -> World {
     let mut world = World::new(hosts, seed);
-    let rounds = [Round::Ready { base: 0 }, Round::Started { base: 0 }, Round::Seen { query: 1 }];
+    let rounds = [
+        BranchRound::Ready { base: 0 },
+        BranchRound::Started { base: 0 },
+        BranchRound::Seen { query: 1 },
+    ];
     let order = [losses / 2, losses - losses / 2, 0];
     for (round, losses) in rounds.into_iter().zip(order) {
         world.send(&Receivers::All, Some(round));

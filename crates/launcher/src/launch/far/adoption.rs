@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::launcher::{AGENT_STREAM, JobMember, Launcher};
 use crate::hosts::child::{Child, numbered};
 use crate::hosts::head::RemoteAgent;
-use crate::hosts::lifelines::Arrival;
+use crate::hosts::lifelines::StrandedArrival;
 use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::{DownRoute, Receivers, ToAgent, UpRoute};
 
@@ -97,7 +97,7 @@ impl Launcher<'_> {
         &mut self,
         (place, lost): (usize, usize),
         hosts: Vec<(u32, String)>,
-        arrival: Arrival,
+        arrival: StrandedArrival,
     ) {
         let (_, stranded) = &self.stranded[place];
         let mut child = Child::adopt(arrival, hosts, &stranded.kept, None);
