@@ -32,7 +32,7 @@ enum { NI_OK, NI_UNDELIVERABLE, NI_DROPPED, NI_PT_DISABLED, NI_OP_VIOLATION = 5,
 enum { OP_PUT = 1 << 1, OP_GET = 1 << 2, USE_ONCE = 1 << 3, NO_HEADER = 1 << 4, LINK_DISABLE = 1 << 6, COMM_DISABLE = 1 << 7,
        UNLINK_DISABLE = 1 << 11, MANAGE_LOCAL = 1 << 15 };
 enum { MD_SEND_DISABLE = 1 << 7, PT_FLOWCTRL = 1 << 1, PRIORITY = 0, OVERFLOW = 1, SEARCH_DELETE = 1 };
-enum { QUEUES = 8, TABLE = 64, MDS = 1 << 16, PEERS = 256, PIDS = 1024 };
+enum { QUEUES = 8, TABLE = 64, SPARE = 256, MDS = 1 << 16, PEERS = 256, PIDS = 1024 };
 #define NONE 0xffffffffu
 #define ANY 0xffffu
 
@@ -81,15 +81,16 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 
 static struct queue *queue_of(uint32_t handle) { return handle < QUEUES && queues[handle].ring ? &queues[handle] : NULL; }
 
-/* The last places of a queue are for the event that an entry was disabled. */
+/* The last places of a queue, which no message takes, are for events without flow control: those of the process's own calls, of used entries, and of a
+   disabled one. */
 static uint64_t room(struct queue *queue) { return queue ? queue->size - (queue->count < queue->size ? queue->count : queue->size) : UINT64_MAX; }
 
 static void post(uint32_t handle, const event_t *event, int is_special)
 {
     struct queue *queue = queue_of(handle);
     if (!queue) return;
-    if (queue->count >= queue->size + (is_special ? TABLE : 0)) { queue->dropped = 1; return; }
-    queue->ring[(queue->first + queue->count++) % (queue->size + TABLE)] = *event;
+    if (queue->count >= queue->size + (is_special ? SPARE : 0)) { queue->dropped = 1; return; }
+    queue->ring[(queue->first + queue->count++) % (queue->size + SPARE)] = *event;
 }
 
 /* ---- entries ---- */
@@ -98,7 +99,7 @@ static void say(struct entry *entry, int type)
 {
     event_t event = { .type = type, .user_ptr = entry->user, .pt = entry->pt, .list = entry->list };
     int option = type == E_LINK ? LINK_DISABLE : UNLINK_DISABLE;
-    if (!(entry->me.options & option)) post(table[entry->pt].eq, &event, 0);
+    if (!(entry->me.options & option)) post(table[entry->pt].eq, &event, 1);
 }
 
 static void take_out(struct entry *entry)
@@ -463,7 +464,7 @@ int PtlEQAlloc(uint32_t ni, uint64_t count, uint32_t *handle)
     while (at < QUEUES && queues[at].ring) at++;
     if (at == QUEUES || !count) return NO_SPACE;
     pthread_mutex_lock(&lock);
-    queues[at] = (struct queue) { .ring = calloc(count + TABLE, sizeof(event_t)), .size = count };
+    queues[at] = (struct queue) { .ring = calloc(count + SPARE, sizeof(event_t)), .size = count };
     pthread_mutex_unlock(&lock);
     queue_sizes[at] = count;
     *handle = at;
@@ -487,7 +488,7 @@ int PtlEQGet(uint32_t handle, event_t *event)
     if (queue && !queue->count) answered = EQ_EMPTY;
     else if (queue) {
         *event = queue->ring[queue->first];
-        queue->first = (queue->first + 1) % (queue->size + TABLE);
+        queue->first = (queue->first + 1) % (queue->size + SPARE);
         queue->count--;
         answered = queue->dropped ? EQ_DROPPED : OK;
         queue->dropped = 0;
@@ -565,7 +566,7 @@ static void take_unexpected(uint32_t pt, struct header **at, void *user)
     event_t event = header->event;
     event.type = E_PUT_OVERFLOW;
     event.user_ptr = user;
-    post(table[pt].eq, &event, 0);
+    post(table[pt].eq, &event, 1);
     *at = header->next;
     table[pt].headers--;
     header->in->headers--;
@@ -586,7 +587,7 @@ int PtlMEAppend(uint32_t ni, uint32_t pt, const me_t *me, unsigned char list, vo
         is_used_up = me->options & USE_ONCE;
     }
     event_t unlinked = { .type = E_AUTO_UNLINK, .user_ptr = user, .pt = pt, .list = list };
-    if (is_used_up) { if (!(me->options & UNLINK_DISABLE)) post(table[pt].eq, &unlinked, 0); }
+    if (is_used_up) { if (!(me->options & UNLINK_DISABLE)) post(table[pt].eq, &unlinked, 1); }
     else if (entries_now >= (int) setting("PORTALS_EMULATION_ENTRIES", 1 << 20)) answered = NO_SPACE;
     else {
         struct entry *entry = calloc(1, sizeof *entry), **end = &table[pt].lists[list];
@@ -627,7 +628,7 @@ int PtlMESearch(uint32_t ni, uint32_t pt, const me_t *me, unsigned char operatio
         event_t event = found ? (*found)->event : (event_t) { .fail = NI_NO_MATCH };
         event.type = E_SEARCH;
         event.user_ptr = user;
-        post(table[pt].eq, &event, 0);
+        post(table[pt].eq, &event, 1);
     }
     pthread_mutex_unlock(&lock);
     return OK;
