@@ -176,10 +176,10 @@ impl HostRanks {
     }
 
     /// Answers a rank. A process that sends requests without reading the answers loses them.
-    pub(crate) fn answer(&self, number: u32, reply: &[u8], fd: Option<BorrowedFd<'_>>) -> bool {
-        let one = self.all.get(&number);
-        one.iter().for_each(|one| _ = fdpass::send(&one.rank.control, reply, fd));
-        one.is_some()
+    pub(crate) fn answer(&self, number: u32, reply: &[u8], fd: Option<BorrowedFd<'_>>) {
+        if let Some(one) = self.all.get(&number) {
+            let _ = fdpass::send(&one.rank.control, reply, fd);
+        }
     }
 
     /// The answer to a request that concerns this host alone. `None`: others answer it.

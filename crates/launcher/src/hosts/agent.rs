@@ -30,7 +30,7 @@ use tracing::{debug, info, trace, warn};
 use self::children::EVENTS_WAIT;
 use self::holding::{ImageTransfer, Imaging};
 use self::ranks::Input;
-use super::child::Child;
+use super::child::{Child, timespec};
 use super::lifeline::{Fate, Lifeline};
 use super::lifelines::Lifelines;
 use super::pieces::{FileReceiver, ImageDirectory};
@@ -108,7 +108,7 @@ struct Agent<'a> {
     children: Vec<Option<Child>>,
     junction: Junction,
     lifelines: Lifelines,
-    /// When the kept changes of processes are sent.
+    /// When the queued changes of processes are sent.
     events_due: Option<Instant>,
     /// Whether the job survives the loss of hosts. The fields up to `adopted_until` are for that.
     survives: bool,
@@ -309,8 +309,7 @@ impl<'a> Agent<'a> {
         let times = [self.orphans.time(), call, self.events_due, self.children_time()];
         let next = times.into_iter().flatten().fold(self.next_alive, Instant::min);
         let left = next.saturating_duration_since(now);
-        let left =
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let left = timespec(left);
         let may_send = self.under_way < WINDOW;
         let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
         if may_send {
@@ -378,7 +377,7 @@ impl<'a> Agent<'a> {
                 LIFELINES => self.lifeline_ready(rank),
                 LIFELINE => {
                     let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
-                    if fate == Some(Fate::Broken) && !self.moves_to_grandparent() {
+                    if fate == Some(Fate::Broken) && !self.move_to_grandparent() {
                         return Ok(Err(Over));
                     }
                 }
@@ -398,7 +397,7 @@ impl<'a> Agent<'a> {
         Ok(Ok(()))
     }
 
-    /// Sends a message, after the kept changes of processes.
+    /// Sends a message, after the queued changes of processes.
     fn post(&mut self, message: &FromAgent) {
         self.send_events();
         self.post_now(message);
@@ -421,12 +420,12 @@ impl<'a> Agent<'a> {
         if self.survives {
             self.all_events.push(event.clone());
         }
-        self.keep_events(vec![event]);
+        self.queue_events(vec![event]);
     }
 
     /// Sends changes of processes: at once if they are urgent, and otherwise together with others.
-    fn keep_events(&mut self, events: Vec<ProcessEvent>) {
-        match self.junction.keep_events(events) {
+    fn queue_events(&mut self, events: Vec<ProcessEvent>) {
+        match self.junction.queue_events(events) {
             true => self.send_events(),
             false => _ = self.events_due.get_or_insert(Instant::now() + EVENTS_WAIT),
         }
@@ -498,7 +497,7 @@ impl<'a> Agent<'a> {
                 }
             }
         }
-        if goes_on || self.moves_to_grandparent() { Ok(()) } else { Err(Over) }
+        if goes_on || self.move_to_grandparent() { Ok(()) } else { Err(Over) }
     }
 
     /// Forwards a message to agents below, and returns it if it is for this one.

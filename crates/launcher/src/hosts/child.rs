@@ -5,14 +5,15 @@ mod end;
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use oxmpi_sys::spawn::Signals;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use tracing::{debug, info, trace};
 
+use super::agent::WINDOW;
 use super::lifelines::StrandedArrival;
 use super::opening::{Carrier, OpenedStream, Opening};
 use super::tree::{Kept, Stranded, divide};
@@ -130,23 +131,35 @@ impl Child {
                 format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
             host_error(&host.name, text)
         })?;
-        Ok(Child {
-            host: host.name.clone(),
-            node: host.node,
-            hosts: vec![(host.node, host.name.clone())],
+        let named = (host.node, host.name.clone());
+        let mut child = Child::new(named, stream, (carrier, shown));
+        (child.errors, child.opened, child.last_message) = (Some(errors), opened, opened);
+        Ok(child)
+    }
+
+    fn new(
+        (node, host): (u32, String),
+        stream: Stream,
+        (carrier, shown): (Carrier, String),
+    ) -> Child {
+        let now = Instant::now();
+        Child {
+            hosts: vec![(node, host.clone())],
+            host,
+            node,
             stream,
-            errors: Some(errors),
+            errors: None,
             said: Vec::new(),
             carrier,
             shown,
-            opened,
+            opened: now,
             greeted_after: None,
-            last_message: opened,
+            last_message: now,
             owed: 0,
             is_behind: false,
             numbers: None,
             kept: Kept::default(),
-        })
+        }
     }
 
     /// Takes over an agent whose parent is lost, with the hosts of its branch and the frames that
@@ -157,26 +170,11 @@ impl Child {
         kept: &Kept<Vec<u8>>,
         adopter: Option<LifelineOffer>,
     ) -> Child {
-        let now = Instant::now();
         let (node, host) = hosts.first().cloned().unwrap_or_default();
         info!(host, hosts = hosts.len(), "taking over an agent whose parent is lost");
-        let mut child = Child {
-            shown: format!("its connection after the loss of its parent ({host})"),
-            host,
-            node,
-            hosts,
-            stream,
-            errors: None,
-            said: Vec::new(),
-            carrier: Carrier::Network,
-            opened: now,
-            greeted_after: Some(Duration::ZERO),
-            last_message: now,
-            owed: 0,
-            is_behind: false,
-            numbers: None,
-            kept: Kept::default(),
-        };
+        let shown = format!("its connection after the loss of its parent ({host})");
+        let mut child = Child::new((node, host), stream, (Carrier::Network, shown));
+        (child.hosts, child.greeted_after) = (hosts, Some(Duration::ZERO));
         child.post(&ToAgent::Adopted { adopter }, Receivers::Child, None);
         for (of, frame) in kept.after(0) {
             let is_for = |route: DownRoute| child.hosts.iter().any(|(node, _)| route.to.has(*node));
@@ -241,6 +239,32 @@ impl Child {
             self.last_message = Instant::now();
         }
         ended
+    }
+
+    /// Acknowledges output that was passed on, if there is room for more and it is worth a message.
+    /// Returns whether it was.
+    pub(crate) fn acknowledge(&mut self, has_room: bool) -> bool {
+        let is_due = has_room && self.owed > WINDOW / 4;
+        if is_due {
+            let bytes = std::mem::take(&mut self.owed);
+            self.post(&ToAgent::Taken { bytes }, Receivers::Child, None);
+        }
+        is_due
+    }
+
+    /// Writes without waiting, and has the stream polled for room (an event with this name) while
+    /// data wait.
+    pub(crate) fn write(&mut self, events: &OwnedFd, name: u64) {
+        self.stream.flush();
+        if self.is_behind == self.stream.is_behind() {
+            return;
+        }
+        self.is_behind = !self.is_behind;
+        let (output, data) = (self.stream.output(), epoll::EventData::new_u64(name));
+        let _ = match self.is_behind {
+            true => epoll::add(events, output, data, epoll::EventFlags::OUT),
+            false => epoll::delete(events, output),
+        };
     }
 
     /// The numbers of the hosts of its branch.

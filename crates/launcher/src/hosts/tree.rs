@@ -243,9 +243,9 @@ impl Junction {
         self.running += count;
     }
 
-    /// Keeps changes of processes for [`Junction::take_events`]. Returns whether they are urgent:
+    /// Queues changes of processes for [`Junction::take_events`]. Returns whether they are urgent:
     /// the branch has no process any more, or one has failed.
-    pub(crate) fn keep_events(&mut self, events: Vec<ProcessEvent>) -> bool {
+    pub(crate) fn queue_events(&mut self, events: Vec<ProcessEvent>) -> bool {
         let ends = events.iter().filter(|event| matches!(event, ProcessEvent::Exited { .. }));
         self.running = self.running.saturating_sub(ends.count());
         let is_urgent = events.iter().any(is_failure);
@@ -253,12 +253,12 @@ impl Junction {
         is_urgent || self.running == 0
     }
 
-    /// The kept changes, in their order.
+    /// The queued changes, in their order.
     pub(crate) fn take_events(&mut self) -> Vec<ProcessEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Whether changes are kept.
+    /// Whether changes are queued.
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty()
     }

@@ -16,7 +16,6 @@ use super::Launch;
 use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, REMOTE_INPUT, call_name};
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::start::{RankProcess, app_of};
-use crate::hosts::agent::WINDOW;
 use crate::hosts::child::Child;
 use crate::hosts::head::RemoteAgent;
 use crate::job::{Glimpse, JobEvent};
@@ -119,7 +118,7 @@ impl Launcher<'_> {
     pub(super) fn post_far(&mut self, at: usize, message: &ToAgent) {
         match self.far.get_mut(at) {
             Some(Some(far)) => far.post(message),
-            _ => self.keep_for_branch(at, message),
+            _ => self.keep_for_stranded(Some(at), message, &Receivers::All),
         }
     }
 
@@ -130,7 +129,7 @@ impl Launcher<'_> {
             Some(Some(far)) => far.post_to(*node, message),
             _ => {
                 let to = Receivers::Nodes(vec![*node]);
-                self.keep_for_stranded(message, &to);
+                self.keep_for_stranded(None, message, &to);
             }
         }
     }
@@ -143,7 +142,7 @@ impl Launcher<'_> {
 
     pub(super) fn post_all(&mut self, message: &ToAgent) {
         self.far.iter_mut().flatten().for_each(|far| far.post(message));
-        self.keep_for_stranded(message, &Receivers::All);
+        self.keep_for_stranded(None, message, &Receivers::All);
     }
 
     /// Handles messages of an agent, and room in its stream.
@@ -348,7 +347,8 @@ impl Launcher<'_> {
         }
         for at in self.stranded.iter().map(|(at, _)| *at).collect::<Vec<_>>() {
             let ranks = by_branch[at].iter().map(|(rank, _)| *rank).collect();
-            self.keep_for_branch(at, &ToAgent::Signal { number: signal.as_raw(), ranks });
+            let message = ToAgent::Signal { number: signal.as_raw(), ranks };
+            self.keep_for_stranded(Some(at), &message, &Receivers::All);
         }
         for (far, ranks) in self.far.iter_mut().zip(by_branch) {
             let Some(far) = far.as_mut().filter(|_| !ranks.is_empty()) else { continue };
@@ -416,28 +416,11 @@ impl Launcher<'_> {
         let (mut silent, mut unanswered) = (Vec::new(), Vec::new());
         for (at, far) in self.far.iter_mut().enumerate() {
             let Some(far) = far else { continue };
-            if far.child.owed > WINDOW / 4 && !full {
-                let bytes = std::mem::take(&mut far.child.owed);
-                far.child.post(&ToAgent::Taken { bytes }, Receivers::Child, None);
-                if self.finished.is_some() {
-                    // The output that follows is awaited.
-                    far.query();
-                }
+            if far.child.acknowledge(!full) && self.finished.is_some() {
+                // The output that follows is awaited.
+                far.query();
             }
-            far.child.stream.flush();
-            if far.child.is_behind != far.child.stream.is_behind() {
-                far.child.is_behind = !far.child.is_behind;
-                let name = epoll::EventData::new_u64(AGENT_STREAM << 32 | at as u64);
-                let _ = match far.child.is_behind {
-                    true => epoll::add(
-                        &self.events,
-                        far.child.stream.output(),
-                        name,
-                        epoll::EventFlags::OUT,
-                    ),
-                    false => epoll::delete(&self.events, far.child.stream.output()),
-                };
-            }
+            far.child.write(&self.events, AGENT_STREAM << 32 | at as u64);
             if far.silence_ends() < now {
                 silent.push(at);
             }

@@ -48,7 +48,7 @@ impl Agent<'_> {
     }
 
     /// The parent is lost: connects with the grandparent. Returns whether the agent goes on.
-    pub(super) fn moves_to_grandparent(&mut self) -> bool {
+    pub(super) fn move_to_grandparent(&mut self) -> bool {
         let Some(adopter) = self.adopter.take().filter(|_| self.adopted_until.is_none()) else {
             return false;
         };

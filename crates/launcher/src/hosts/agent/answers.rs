@@ -126,7 +126,7 @@ impl Agent<'_> {
             self.addresses.insert(wanted, addresses);
         }
         match contents.map(|bytes| blob::write(&bytes)).transpose() {
-            Ok(fd) => _ = self.ranks.answer(rank, reply, fd.as_ref().map(AsFd::as_fd)),
+            Ok(fd) => self.ranks.answer(rank, reply, fd.as_ref().map(AsFd::as_fd)),
             Err(error) => {
                 self.answer(rank, &Reply::Refused { rank, reason: error.to_string() }, None)
             }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFlags, epoll};
+use rustix::event::PollFlags;
 use tracing::{info, warn};
 
 use super::super::child::{Child, FromChild, HostToReach};
@@ -18,7 +18,7 @@ use crate::launch::{Launch, LaunchError};
 use oxmpi_daemon::{PATIENCE as DAEMON_PATIENCE, Universe};
 use oxmpi_rt_proto::agent::{
     AgentWay, Branch, BranchHost, BranchReport, BranchRound, FromAgent, OfferedLifelines,
-    Receivers, Seen, ToAgent,
+    Receivers, Seen,
 };
 
 /// How long the good end of a process waits for others, to be sent with them, if the branch has
@@ -159,7 +159,7 @@ impl Agent<'_> {
                 }
                 self.take_report(at, round, report);
             }
-            FromAgent::Events(events) => self.keep_events(events),
+            FromAgent::Events(events) => self.queue_events(events),
             FromAgent::HostsLost { nodes, text } => {
                 self.junction.lose_below(at, &nodes);
                 if let Some(Some(child)) = self.children.get_mut(at) {
@@ -227,21 +227,9 @@ impl Agent<'_> {
         let mut silent = Vec::new();
         for (at, child) in self.children.iter_mut().enumerate() {
             let Some(child) = child else { continue };
-            if child.owed > WINDOW / 4 && has_room {
-                let bytes = std::mem::take(&mut child.owed);
-                child.post(&ToAgent::Taken { bytes }, Receivers::Child, None);
-            }
-            child.stream.flush();
-            if child.is_behind != child.stream.is_behind() {
-                child.is_behind = !child.is_behind;
-                let name = epoll::EventData::new_u64(CHILD << 32 | at as u64);
-                let output = child.stream.output();
-                let _ = match child.is_behind {
-                    true => epoll::add(&self.events, output, name, epoll::EventFlags::OUT),
-                    false => epoll::delete(&self.events, output),
-                };
-            }
-            let limit = if child.greeted_after.is_none() { GREETING } else { self.silence };
+            child.acknowledge(has_room);
+            child.write(&self.events, CHILD << 32 | at as u64);
+            let limit = limit_of(child, self.silence);
             // This process may have been stopped itself, so it reads first.
             if child.last_message + limit <= now && !is_ready(child.stream.input(), PollFlags::IN) {
                 silent.push((at, limit));
@@ -257,10 +245,7 @@ impl Agent<'_> {
 
     /// The time of the next [`Agent::service_children`].
     pub(super) fn children_time(&self) -> Option<Instant> {
-        let limit = |child: &Child| {
-            let limit = if child.greeted_after.is_none() { GREETING } else { self.silence };
-            child.last_message + limit
-        };
+        let limit = |child: &Child| child.last_message + limit_of(child, self.silence);
         let stranded = self.stranded.iter().map(|stranded| stranded.until);
         let times = self.junction.time().into_iter().chain(stranded).chain(self.adopted_until);
         self.children.iter().flatten().map(limit).chain(times).min()
@@ -284,6 +269,11 @@ impl Agent<'_> {
         let sent = &mut self.sent;
         states.filter(|(rank, seen)| sent.insert(*rank, *seen) != Some(*seen)).collect()
     }
+}
+
+/// The longest time without a message of a child.
+fn limit_of(child: &Child, silence: Duration) -> Duration {
+    if child.greeted_after.is_none() { GREETING } else { silence }
 }
 
 /// The text of an error about a host, which its reader names.

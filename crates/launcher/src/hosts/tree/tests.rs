@@ -90,12 +90,14 @@ fn ends_are_sent_together_but_for_failures() {
     let mut junction = junction();
     junction.note_started(4);
     let good = |rank| end(rank, Exit::Code(0), MpiStage::Finalized);
-    assert!(!junction.keep_events(vec![good(1), ProcessEvent::Closed { rank: 1, is_error: true }]));
-    assert!(junction.keep_events(vec![end(2, Exit::Signal(9), MpiStage::Initialized)]));
-    assert!(junction.keep_events(vec![end(0, Exit::Code(0), MpiStage::Initialized)]));
+    assert!(
+        !junction.queue_events(vec![good(1), ProcessEvent::Closed { rank: 1, is_error: true }])
+    );
+    assert!(junction.queue_events(vec![end(2, Exit::Signal(9), MpiStage::Initialized)]));
+    assert!(junction.queue_events(vec![end(0, Exit::Code(0), MpiStage::Initialized)]));
     assert_eq!(junction.take_events().len(), 4);
     assert!(!junction.has_events());
-    assert!(junction.keep_events(vec![good(3)]), "it is the last one");
+    assert!(junction.queue_events(vec![good(3)]), "it is the last one");
 }
 
 /// A world of hosts, one of which is the head; messages arrive in the order of each stream, and the
@@ -236,7 +238,7 @@ impl World {
                 }
             }
             Up::Events(events) => {
-                if agent.junction.keep_events(events) {
+                if agent.junction.queue_events(events) {
                     let events = agent.junction.take_events();
                     self.post(parent, Up::Events(events));
                 }
@@ -364,7 +366,7 @@ fn run_a_job(hosts: u32, losses: usize, seed: u64) -> World {
     let before = world.head.messages;
     for node in alive.iter().copied() {
         let good = end(node, Exit::Code(0), MpiStage::Finalized);
-        if world.agents[node as usize].junction.keep_events(vec![good]) {
+        if world.agents[node as usize].junction.queue_events(vec![good]) {
             let events = world.agents[node as usize].junction.take_events();
             world.post(node, Up::Events(events));
         }

@@ -7,6 +7,7 @@ use super::super::launcher::{AGENT_STREAM, JobMember, Launcher};
 use crate::hosts::child::{Child, numbered};
 use crate::hosts::head::RemoteAgent;
 use crate::hosts::lifelines::StrandedArrival;
+use crate::hosts::tree::Stranded;
 use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::{DownRoute, Receivers, ToAgent, UpRoute};
 
@@ -34,23 +35,19 @@ impl Launcher<'_> {
         is_new
     }
 
-    /// Keeps a message for the agents that have lost their parent.
-    pub(in super::super) fn keep_for_stranded(&mut self, message: &ToAgent, to: &Receivers) {
-        for (_, stranded) in self.stranded.iter_mut().filter(|(_, stranded)| stranded.are_for(to)) {
+    /// Keeps a message for agents that have lost their parent: those of the branch `at`, or of all.
+    pub(in super::super) fn keep_for_stranded(
+        &mut self,
+        at: Option<usize>,
+        message: &ToAgent,
+        to: &Receivers,
+    ) {
+        let is_for =
+            |of: usize, stranded: &Stranded| at.is_none_or(|at| at == of) && stranded.are_for(to);
+        for (_, stranded) in self.stranded.iter_mut().filter(|(of, all)| is_for(*of, all)) {
             let number = numbered(self.numbers.as_deref(), message);
             if number > 0 {
                 let route = DownRoute { to: to.clone(), round: None, number };
-                stranded.kept.keep(number, message.encode(&route));
-            }
-        }
-    }
-
-    /// Keeps a message for the agents of a lost branch.
-    pub(in super::super) fn keep_for_branch(&mut self, at: usize, message: &ToAgent) {
-        for (_, stranded) in self.stranded.iter_mut().filter(|(of, _)| *of == at) {
-            let number = numbered(self.numbers.as_deref(), message);
-            if number > 0 {
-                let route = DownRoute { to: Receivers::All, round: None, number };
                 stranded.kept.keep(number, message.encode(&route));
             }
         }
@@ -62,7 +59,7 @@ impl Launcher<'_> {
         let to = Receivers::Nodes(node.into_iter().collect());
         if self.stranded.iter().any(|(_, stranded)| stranded.are_for(&to)) {
             self.stranded_requests.push((asker, wanted));
-            return self.keep_for_stranded(&ToAgent::Where { asker, rank: wanted }, &to);
+            return self.keep_for_stranded(None, &ToAgent::Where { asker, rank: wanted }, &to);
         }
         let reason = "the agent of its host is lost".to_string();
         self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
