@@ -90,7 +90,9 @@ impl Tcp {
         let Some(peer) = self.known(at) else { return };
         let next = match failure.kind {
             FailureKind::Silent => attempts::Retry::Again(peer.failures.unclear()),
-            FailureKind::Unreachable | FailureKind::Closed => peer.failures.failed(now, patience),
+            FailureKind::Unreachable | FailureKind::Closed | FailureKind::Refused => {
+                peer.failures.failed(now, patience, failure)
+            }
         };
         match next {
             attempts::Retry::Again(pause) => {
@@ -100,7 +102,7 @@ impl Tcp {
                 self.end_connection(at, ConnectionState::Pause { until });
                 self.wake_at(until);
             }
-            attempts::Retry::GiveUp { tries, time } => {
+            attempts::Retry::GiveUp { tries, time, reason } => {
                 let to = match tried {
                     Some(address) => format!("the last address was {}", address.shown()),
                     None => {
@@ -110,8 +112,7 @@ impl Tcp {
                     }
                 };
                 let text = format!(
-                    "rank {own} cannot reach rank {at} over sockets: {}; tried {tries} times in {:.1} s, {to}",
-                    failure.why,
+                    "rank {own} cannot reach rank {at} over sockets: {reason}; tried {tries} times in {:.1} s, {to}",
                     time.as_secs_f64()
                 );
                 (self.tell)(&text);

@@ -67,7 +67,7 @@ impl ConnectionState {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionFailure {
     pub(super) why: String,
     pub(super) kind: FailureKind,
@@ -82,6 +82,9 @@ pub(super) enum FailureKind {
     /// without a place for a greeting. If it happens each time, another program accepts connections
     /// at the address, or something between the two ends them.
     Closed,
+    /// The peer has refused the connection: it has another one, its own attempt goes first, or it
+    /// has given up this process.
+    Refused,
     /// No process of the job exists at the address, or it cannot be reached.
     Unreachable,
 }
@@ -122,7 +125,11 @@ impl From<io::Error> for ConnectionFailure {
 
 impl From<GreetingError> for ConnectionFailure {
     fn from(error: GreetingError) -> ConnectionFailure {
-        error.to_string().into()
+        let kind = match error {
+            GreetingError::Refused => FailureKind::Refused,
+            _ => FailureKind::Unreachable,
+        };
+        ConnectionFailure { why: error.to_string(), kind }
     }
 }
 
