@@ -77,6 +77,9 @@ pub enum NoiseError {
     /// There is no randomness for a key, or the cipher has sealed 2^64 records.
     #[error("no key can be made: {0}")]
     Keys(&'static str),
+    /// A public key with which every secret is known to anybody.
+    #[error("its public key hides no secret")]
+    WeakKey,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
