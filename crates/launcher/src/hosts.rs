@@ -11,6 +11,7 @@
 //! | `child` | an agent as the process sees it that has started it |
 //! | `head` | the head's side until the ranks run; after that the launcher's (`launch/far.rs`) |
 //! | [`agent`] | the agent |
+//! | `encrypted` | a connection until its owner makes a stream of it |
 //! | `pieces` | images that one host has and another needs |
 //! | `lifeline` | how an agent notices that the host of its parent is gone |
 //! | `lifelines` | the parent's side of it |
@@ -23,6 +24,7 @@
 
 pub mod agent;
 pub(crate) mod child;
+pub(crate) mod encrypted;
 pub(crate) mod head;
 pub(crate) mod lifeline;
 pub(crate) mod lifelines;

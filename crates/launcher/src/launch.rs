@@ -54,7 +54,7 @@ pub(crate) mod parts {
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};
     pub(crate) use super::places::RankPlace;
-    pub(crate) use super::plugs::{Plug, listeners, plugs};
+    pub(crate) use super::plugs::{Plug, listen_for_agents, listener, plugs};
     pub(crate) use super::relay::RelayProcess;
     pub(crate) use super::resume::{Back, bring_back};
     pub(crate) use super::start::{

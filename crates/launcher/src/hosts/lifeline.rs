@@ -17,6 +17,7 @@ use oxmpi_sys::net::{self, Socket};
 use oxmpi_wire::Secret;
 use rustix::event::epoll;
 
+use super::encrypted::EncryptedSocket;
 use oxmpi_daemon::channel::SecureChannel;
 use oxmpi_rt_proto::agent::LifelineOffer;
 use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
@@ -39,8 +40,7 @@ pub(crate) struct Lifeline {
 
 #[derive(Debug)]
 struct LifelineSocket {
-    socket: Socket,
-    channel: SecureChannel,
+    link: EncryptedSocket,
     is_connected: bool,
 }
 
@@ -79,7 +79,8 @@ impl Lifeline {
             }
             let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
             if epoll::add(events, &socket, epoll::EventData::new_u64(self.name), flags).is_ok() {
-                self.line = Some(LifelineSocket { socket, channel, is_connected: false });
+                let link = EncryptedSocket { socket, channel };
+                self.line = Some(LifelineSocket { link, is_connected: false });
                 return Fate::Holds;
             }
         }
@@ -89,7 +90,7 @@ impl Lifeline {
     pub(crate) fn ready(&mut self, events: &OwnedFd) -> Fate {
         let (node, name) = (self.node, self.name);
         let Some(line) = &mut self.line else { return Fate::None };
-        let had_answer = line.channel.is_open();
+        let had_answer = line.link.channel.is_open();
         match line.advance(node, (events, name)) {
             Ok(()) => Fate::Holds,
             Err(error) if had_answer => {
@@ -104,43 +105,21 @@ impl Lifeline {
 impl LifelineSocket {
     fn advance(&mut self, node: u32, (events, name): (&OwnedFd, u64)) -> io::Result<()> {
         if !self.is_connected {
-            self.socket.outcome()?;
-            if self.socket.send_bytes(&[]).is_err() {
+            let socket = &self.link.socket;
+            socket.outcome()?;
+            if socket.send_bytes(&[]).is_err() {
                 return Ok(());
             }
             self.is_connected = true;
-            self.channel
-                .send(&DaemonMessage::Purpose(Purpose::Peer { node }))
-                .map_err(io::Error::other)?;
-            epoll::modify(
-                events,
-                &self.socket,
-                epoll::EventData::new_u64(name),
-                epoll::EventFlags::IN,
-            )?;
+            let (data, flags) = (epoll::EventData::new_u64(name), epoll::EventFlags::IN);
+            epoll::modify(events, socket, data, flags)?;
+            self.link.send(&DaemonMessage::Purpose(Purpose::Peer { node }))?;
         }
-        self.flush()?;
-        let mut bytes = [0; 512];
-        loop {
-            match self.socket.receive(&mut bytes) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => self.channel.feed(&bytes[..n]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-            // The parent sends nothing after its greeting.
-            if self.channel.next_message().map_err(io::Error::other)?.is_some() {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            self.flush()?;
+        // The parent sends nothing after its greeting.
+        match self.link.next()? {
+            Some(_) => Err(io::ErrorKind::InvalidData.into()),
+            None => Ok(()),
         }
-    }
-
-    /// The socket always has room for a greeting.
-    fn flush(&mut self) -> io::Result<()> {
-        let sent = self.socket.send_bytes(self.channel.output())?;
-        self.channel.sent(sent);
-        Ok(())
     }
 }
 

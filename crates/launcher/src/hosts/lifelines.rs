@@ -7,7 +7,6 @@
 //! started needs none: it ends with the daemon's connection.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -16,10 +15,11 @@ use oxmpi_wire::Secret;
 use rustix::event::epoll;
 
 use super::child::Child;
+use super::encrypted::EncryptedSocket;
 use super::head::RemoteAgent;
 use super::lifeline::HEAD;
 use crate::launch::Launch;
-use crate::launch::parts::{draw_secret, listeners};
+use crate::launch::parts::{draw_secret, listen_for_agents};
 use oxmpi_daemon::channel::SecureChannel;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_daemon::unauthenticated::{self, AT_ONCE};
@@ -57,8 +57,7 @@ pub(crate) struct StrandedArrival {
 
 #[derive(Debug)]
 struct Guest {
-    socket: Socket,
-    channel: SecureChannel,
+    link: EncryptedSocket,
     /// The node of the agent, once it is authenticated.
     node: Option<u32>,
 }
@@ -101,11 +100,8 @@ impl Lifelines {
         if agents == 0 && !adopts {
             return none;
         }
-        let found = listeners(launch, 1, None, false, false).ok().and_then(|mut all| all.pop());
-        let (Some((listener, announced)), Ok(secret)) = (found, draw_secret()) else { return none };
-        // Each address is followed by the name of its network.
-        let address = |word: &str| word.split('%').next()?.parse::<SocketAddr>().ok();
-        let addresses = announced.split_whitespace().filter_map(address).collect();
+        let found = listen_for_agents(&launch.params, &launch.hostmap);
+        let (Ok((listener, addresses)), Ok(secret)) = (found, draw_secret()) else { return none };
         let lifelines = Lifelines {
             listener: Some(listener),
             secret: Some(Secret(secret)),
@@ -123,19 +119,12 @@ impl Lifelines {
     fn read(&mut self, number: u32, events: &OwnedFd) -> Option<()> {
         let silence = self.silence;
         let guest = self.all.get_mut(&number)?;
-        let mut bytes = [0; 512];
         loop {
-            match guest.socket.receive(&mut bytes) {
-                Ok(0) => return None,
-                Ok(n) => guest.channel.feed(&bytes[..n]),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(_) => return None,
-            }
-            match guest.channel.next_message().ok()? {
+            match guest.link.next().ok()? {
                 Some(DaemonMessage::Purpose(Purpose::Peer { node })) if guest.node.is_none() => {
                     guest.node = Some(node);
                     // A kernel without this option keeps the lifeline until the job ends.
-                    let _ = net::end_when_unanswered(&guest.socket, silence);
+                    let _ = net::end_when_unanswered(&guest.link.socket, silence);
                 }
                 Some(DaemonMessage::Purpose(Purpose::Stranded { number: last, nodes, .. }))
                     if self.adopts && guest.node.is_none() =>
@@ -143,13 +132,9 @@ impl Lifelines {
                     return self.note_arrival((number, events), last, nodes);
                 }
                 Some(_) => return None,
-                None => {}
+                None => return Some(()),
             }
-            // The socket always has room for the answer to a greeting.
-            let sent = guest.socket.send_bytes(guest.channel.output()).ok()?;
-            guest.channel.sent(sent);
         }
-        Some(())
     }
 
     /// The connection becomes the stream of an agent.
@@ -159,13 +144,10 @@ impl Lifelines {
         number: u64,
         nodes: Vec<u32>,
     ) -> Option<()> {
-        let Guest { socket, mut channel, .. } = self.all.remove(&guest)?;
+        let Guest { link, .. } = self.all.remove(&guest)?;
         // The stream keeps the socket open, and the kernel would go on to report events.
-        epoll::delete(events, &socket).ok()?;
-        let sent = socket.send_bytes(channel.output()).ok()?;
-        channel.sent(sent);
-        net::end_when_unanswered(&socket, self.silence).ok()?;
-        let stream = Stream::over(socket.as_fd().try_clone_to_owned().ok()?, Some(channel)).ok()?;
+        epoll::delete(events, &link.socket).ok()?;
+        let stream = link.into_stream(self.silence).ok()?;
         self.arrived.push(StrandedArrival { number, nodes, stream, since: Instant::now() });
         Some(())
     }
@@ -190,14 +172,14 @@ impl Lifelines {
             .and_then(|number| self.all.remove(&number));
         let number = self.next;
         self.next = self.next.checked_add(1)?;
-        self.all.insert(number, Guest { socket, channel, node: None });
+        self.all.insert(number, Guest { link: EncryptedSocket { socket, channel }, node: None });
         Some((number, old))
     }
 
     fn loser(&self, most: usize) -> Option<u32> {
         let candidates = self.all.iter().filter(|(_, guest)| guest.node.is_none());
         unauthenticated::loser(
-            candidates.map(|(number, guest)| (*number, guest.channel.has_greeted())),
+            candidates.map(|(number, guest)| (*number, guest.link.channel.has_greeted())),
             most,
         )
     }
@@ -241,7 +223,7 @@ impl Lifelines {
                     let new = self.all.get(&number);
                     let data = epoll::EventData::new_u64(name | u64::from(number));
                     let added = new.map(|guest| {
-                        epoll::add(events, &guest.socket, data, epoll::EventFlags::IN)
+                        epoll::add(events, &guest.link.socket, data, epoll::EventFlags::IN)
                     });
                     if !matches!(added, Some(Ok(()))) {
                         self.all.remove(&number);

@@ -56,9 +56,9 @@ impl Plug {
 impl Abroad {
     fn new(launch: &Launch, reach: Reach) -> Result<Option<Abroad>, LaunchError> {
         let is_one_host = reach == Reach::Loopback;
-        let made =
-            listeners(launch, 1, Some(launch.params.socket_buffers()), is_one_host, is_one_host)?
-                .pop();
+        let of = (&launch.params, &launch.hostmap);
+        let buffers = Some(launch.params.socket_buffers());
+        let made = listeners(of, 1, buffers, is_one_host, is_one_host)?.pop();
         Ok(made.map(|(listener, address)| Abroad { reach, listener: Some(listener), address }))
     }
 }

@@ -10,6 +10,7 @@ use oxmpi_sys::poller::new_alarm;
 
 use super::abroad::Abroad;
 use super::{Launch, LaunchError};
+use crate::hostmap::Hostmap;
 use oxmpi_daemon::interfaces;
 
 #[derive(Debug)]
@@ -26,8 +27,13 @@ pub(crate) struct Plug {
 
 impl Plug {
     pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        self.address.split(' ').filter_map(|address| address.split('%').next()?.parse().ok())
+        sockets(&self.address)
     }
+}
+
+/// The addresses of a listener in their announcement, where the name of its network follows each.
+fn sockets(announced: &str) -> impl Iterator<Item = SocketAddr> + '_ {
+    announced.split(' ').filter_map(|address| address.split('%').next()?.parse().ok())
 }
 
 /// The network for the sockets of a job on one host; an error if parameters leave none.
@@ -54,7 +60,8 @@ pub(crate) fn plugs(
         true => Vec::new(),
         false => {
             let buffers = Some(launch.params.socket_buffers());
-            listeners(launch, count, buffers, is_one_host, has_near_sockets)?
+            let of = (&launch.params, &launch.hostmap);
+            listeners(of, count, buffers, is_one_host, has_near_sockets)?
         }
     };
     let mut listeners = listeners.into_iter();
@@ -66,23 +73,38 @@ pub(crate) fn plugs(
     (0..count).map(plug).collect()
 }
 
+/// A listener for agents of other hosts, and its addresses.
+pub(crate) fn listen_for_agents(
+    params: &Params,
+    hostmap: &Hostmap,
+) -> Result<(Listener, Vec<SocketAddr>), LaunchError> {
+    let (listener, announced) = listener(params, hostmap)?;
+    Ok((listener, sockets(&announced).collect()))
+}
+
+/// A listener for other hosts, and the addresses to announce.
+pub(crate) fn listener(
+    params: &Params,
+    hostmap: &Hostmap,
+) -> Result<(Listener, String), LaunchError> {
+    listeners((params, hostmap), 1, None, false, false).map(|mut all| all.swap_remove(0))
+}
+
 /// `count` listeners with buffers of this size, and the addresses to announce.
 pub(crate) fn listeners(
-    launch: &Launch,
+    (params, hostmap): (&Params, &Hostmap),
     count: usize,
     buffers: Option<usize>,
     is_one_host: bool,
     has_near_sockets: bool,
 ) -> Result<Vec<(Listener, String)>, LaunchError> {
-    let mut chosen = networks(&launch.params, is_one_host)?;
+    let mut chosen = networks(params, is_one_host)?;
     if is_one_host {
         chosen.truncate(1);
     }
     let name = host::name();
-    let announced: Vec<_> = chosen
-        .iter()
-        .map(|network| (launch.hostmap.announced(&name, network.address), network))
-        .collect();
+    let announced: Vec<_> =
+        chosen.iter().map(|network| (hostmap.announced(&name, network.address), network)).collect();
     // The announced address is this host's own; or else a router between the hosts translates it.
     let own = announced
         .iter()

@@ -68,7 +68,8 @@ impl Launcher<'_> {
         };
         let is_one_host = self.launch.spread.is_none();
         let plugs = if nodes > 1 {
-            plugs::listeners(self.launch, here.len(), None, is_one_host, is_one_host)?
+            let of = (&self.launch.params, &self.launch.hostmap);
+            plugs::listeners(of, here.len(), None, is_one_host, is_one_host)?
         } else {
             Vec::new()
         };

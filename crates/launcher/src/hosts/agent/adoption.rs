@@ -2,23 +2,19 @@
 //! (rule 5 of [`super::super::tree`]).
 
 use std::io;
-use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use oxmpi_sys::net::{self, Socket};
 use oxmpi_wire::Secret;
-use rustix::event::{PollFd, PollFlags, poll};
 use tracing::{info, warn};
 
-use super::super::child::{Child, timespec};
-use super::super::lifeline::HEAD as OF_HEAD;
+use super::super::child::Child;
+use super::super::encrypted::EncryptedSocket;
 use super::{Agent, HEAD, LIFELINES, Stream};
-use oxmpi_daemon::channel::SecureChannel;
 use oxmpi_daemon::interfaces::near_first;
 use oxmpi_rt_proto::agent::{
     DownRoute, FromAgent, LifelineOffer, OfferedLifelines, Receivers, ToAgent,
 };
-use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
+use oxmpi_rt_proto::daemon::Purpose;
 
 /// After this count of the head's messages they are acknowledged.
 const ACKNOWLEDGED: u32 = 64;
@@ -165,58 +161,11 @@ fn reach(offer: &LifelineOffer, purpose: Purpose, silence: Duration) -> io::Resu
     let until = Instant::now() + REACHING;
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
-        match greet(address, &Secret(offer.secret), &purpose, until) {
-            Ok((socket, channel)) => {
-                net::end_when_unanswered(&socket, silence)?;
-                return Stream::over(socket.as_fd().try_clone_to_owned()?, Some(channel));
-            }
+        let dialed = EncryptedSocket::dial(address, &[], &Secret(offer.secret), &purpose, until);
+        match dialed {
+            Ok(link) => return link.into_stream(silence),
             Err(error) => last = error,
         }
     }
     Err(last)
-}
-
-fn greet(
-    address: std::net::SocketAddr,
-    secret: &Secret,
-    purpose: &Purpose,
-    until: Instant,
-) -> io::Result<(Socket, SecureChannel)> {
-    let wait = |socket: &Socket, flags| {
-        let left = timespec(until.saturating_duration_since(Instant::now()));
-        match poll(&mut [PollFd::new(socket, flags)], Some(&left)) {
-            Ok(0) => Err(io::Error::from(io::ErrorKind::TimedOut)),
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    };
-    let socket = Socket::connect(address, None)?;
-    wait(&socket, PollFlags::OUT)?;
-    socket.outcome()?;
-    let mut channel = SecureChannel::initiator(secret, OF_HEAD).map_err(io::Error::other)?;
-    channel.send(&DaemonMessage::Purpose(purpose.clone())).map_err(io::Error::other)?;
-    let mut bytes = [0; 512];
-    loop {
-        while !channel.output().is_empty() {
-            match socket.send_bytes(channel.output()) {
-                Ok(sent) => channel.sent(sent),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    wait(&socket, PollFlags::OUT)?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        if channel.is_open() {
-            return Ok((socket, channel));
-        }
-        wait(&socket, PollFlags::IN)?;
-        match socket.receive(&mut bytes) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => channel.feed(&bytes[..n]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        // The other side sends nothing but its greeting yet.
-        channel.next_message().map_err(io::Error::other)?;
-    }
 }

@@ -9,7 +9,7 @@ use oxmpi_wire::relay::Order as RelayOrder;
 use rustix::event::epoll;
 
 use super::{Agent, RELAY, RELAY_ENDED};
-use crate::launch::parts::{RelayProcess, listeners};
+use crate::launch::parts::{RelayProcess, listener};
 use crate::launch::{Launch, LaunchError, kernel};
 use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::{AgentOrder, FromAgent};
@@ -17,7 +17,7 @@ use oxmpi_rt_proto::agent::{AgentOrder, FromAgent};
 /// The relay's listener and its address, if the job has relays.
 pub(super) fn listen(launch: &Launch) -> Result<Option<(Listener, String)>, LaunchError> {
     match launch.transport.has_daemons() {
-        true => Ok(listeners(launch, 1, None, false, false)?.pop()),
+        true => listener(&launch.params, &launch.hostmap).map(Some),
         false => Ok(None),
     }
 }
