@@ -419,6 +419,10 @@ impl Daemon {
                 let reason = format!("a daemon takes no agent over (that of host {node})");
                 return self.answer_last(number, reason);
             }
+            Purpose::Caller { host } => {
+                let reason = format!("a daemon takes no agent over (that of host '{host}')");
+                return self.answer_last(number, reason);
+            }
         };
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.limit = match role {

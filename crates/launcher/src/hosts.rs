@@ -11,6 +11,7 @@
 //! | `child` | an agent as the process sees it that has started it |
 //! | `head` | the head's side until the ranks run; after that the launcher's (`launch/far.rs`) |
 //! | [`agent`] | the agent |
+//! | `callers` | the head's listener for agents that it has not started |
 //! | `encrypted` | a connection until its owner makes a stream of it |
 //! | `pieces` | images that one host has and another needs |
 //! | `lifeline` | how an agent notices that the host of its parent is gone |
@@ -23,6 +24,8 @@
 //! ends its ranks, and so do the agents below it.
 
 pub mod agent;
+#[expect(dead_code, reason = "the heads below another launcher and in an allocation will use it")]
+pub mod callers;
 pub(crate) mod child;
 pub(crate) mod encrypted;
 pub(crate) mod head;

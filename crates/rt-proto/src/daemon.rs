@@ -67,6 +67,11 @@ pub enum Purpose {
         /// The hosts of its branch, its own first.
         nodes: Vec<u32>,
     },
+    /// The stream of an agent that the head has not started.
+    Caller {
+        /// The agent's own name of its host.
+        host: String,
+    },
 }
 
 /// A program to run.
