@@ -54,6 +54,9 @@ impl RankUsers {
             (count, ending) if ending == count => RankState::Finalizing,
             _ => RankState::Initialized,
         });
+        if self.count == 0 {
+            library.client.leave_manager();
+        }
     }
 }
 

@@ -7,6 +7,8 @@ mod spread;
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +31,8 @@ use oxmpi_param::module::Supplies;
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Module, NodeCount, Param, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt_client::client::{
-    CONTROL_NUMBER, SEGMENT_NUMBER, SERVE_OPTION, UNIVERSE_SIZE_VARIABLE, raised_buffers,
+    CONTROL_NUMBER, JOIN_OPTION, SEGMENT_NUMBER, SERVE_OPTION, UNIVERSE_SIZE_VARIABLE,
+    raised_buffers,
 };
 use oxmpi_sys::spawn;
 use oxmpi_tuned::settings::Settings;
@@ -49,9 +52,9 @@ const MOST_WARNINGS: usize = 20;
 
 /// Runs `mpirun`. `name` is the name by which it was called, and begins each error message.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
-    let serves = args.len() == 1 && args[0] == SERVE_OPTION;
     let done = match args {
-        _ if serves => serve_singleton(),
+        [option] if option == SERVE_OPTION => serve_singleton(),
+        [option] if option == JOIN_OPTION => serve_joined(),
         [option, directory, args @ ..] if option == RESUME_OPTION => {
             resume(Path::new(directory), args)
         }
@@ -196,21 +199,39 @@ pub(crate) fn output_files(args: &[OsString]) -> Option<OutputFiles> {
 
 /// Serves a singleton that needs a launcher and has started this program.
 fn serve_singleton() -> Result<i32, MpirunError> {
+    let (segment, control) = leave_program(SERVE_OPTION, spawn::detach)?;
+    let launch = launch_of_program()?;
+    launch::serve(&launch, segment, control).map_err(|error| mpirun_error(1, error))
+}
+
+/// Serves the processes of another launcher's job on this host, of which the first has started this
+/// program.
+fn serve_joined() -> Result<i32, MpirunError> {
+    // The launcher may signal the whole process group of the program when one process ends.
+    let (listener, founder) = leave_program(JOIN_OPTION, spawn::detach_session)?;
+    launch::serve_joined(launch_of_program()?, listener, founder)
+        .map_err(|error| mpirun_error(1, error))
+}
+
+/// Goes on without the program that has started this one by an option that is not for users.
+/// Returns the two descriptors that the program has passed.
+fn leave_program(
+    option: &str,
+    detach: impl FnOnce() -> io::Result<()>,
+) -> Result<(OwnedFd, OwnedFd), MpirunError> {
     let no = |why: &dyn Display| {
-        mpirun_error(
-            USAGE,
-            format!("{SERVE_OPTION} is for programs that use MPI, not for users: {why}"),
-        )
+        mpirun_error(USAGE, format!("{option} is for programs that use MPI, not for users: {why}"))
     };
     begin_diagnostics(false)?;
-    spawn::detach().map_err(|error| no(&error))?;
+    detach().map_err(|error| no(&error))?;
     // Inherited descriptors of the program would stay open as long as this process.
     spawn::close_others(&[SEGMENT_NUMBER, CONTROL_NUMBER]);
-    let (Some(segment), Some(control)) =
-        (spawn::take_inherited(SEGMENT_NUMBER), spawn::take_inherited(CONTROL_NUMBER))
-    else {
-        return Err(no(&"no process has passed the descriptors"));
-    };
+    let passed = spawn::take_inherited(SEGMENT_NUMBER).zip(spawn::take_inherited(CONTROL_NUMBER));
+    passed.ok_or_else(|| no(&"no process has passed the descriptors"))
+}
+
+/// The job of a program that has started this one: one rank, and the parameters of its environment.
+fn launch_of_program() -> Result<Launch, MpirunError> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let app = App {
         ranks: 1,
@@ -221,7 +242,7 @@ fn serve_singleton() -> Result<i32, MpirunError> {
         env: Vec::new(),
         directory: None,
     };
-    let launch = Launch {
+    Ok(Launch {
         apps: vec![app],
         env: environment_of(&found.params),
         transport: found.params.rpi(),
@@ -240,8 +261,7 @@ fn serve_singleton() -> Result<i32, MpirunError> {
         spread: None,
         supervision: None,
         times: None,
-    };
-    launch::serve(&launch, segment, control).map_err(|error| mpirun_error(1, error))
+    })
 }
 
 /// The job that the options describe. `began`: the start of this program. `is_back`: the job was

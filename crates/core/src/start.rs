@@ -17,7 +17,7 @@ use oxmpi_param::Accelerator;
 use oxmpi_param::module::{BetweenNodes, Module};
 use oxmpi_param::{ParamError, Params, SelectError, SingleCopy};
 use oxmpi_rt_client::client::{BootError, Client};
-use oxmpi_rt_client::foreign::{NotAlone, may_be_singleton};
+use oxmpi_rt_client::foreign::{ForeignTask, NotAlone, other_launcher};
 use oxmpi_rt_client::universe::Parent;
 use oxmpi_shm::door::{Door, Policy};
 use oxmpi_shm::heap::Heap;
@@ -97,10 +97,7 @@ pub fn start_changed(
     let tuned = settings::Settings::new(&params, read_rules).map_err(StartError::Tuned)?;
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
-        None => {
-            may_be_singleton(&params).map_err(StartError::NotAlone)?;
-            Client::singleton(&params).map_err(StartError::Boot)?
-        }
+        None => client_without_mpirun(&params)?,
     };
     let client = Arc::new(client);
     let modules = Modules::new(&params, &client).map_err(StartError::Select)?;
@@ -183,6 +180,19 @@ pub fn start_changed(
         parent,
         modules,
     })
+}
+
+/// The process as a rank of another launcher's job, or as a job of one rank.
+fn client_without_mpirun(params: &Params) -> std::result::Result<Client, StartError> {
+    if let Some(manager) = other_launcher(params).map_err(StartError::NotAlone)? {
+        let joined = Client::join(&manager, params).map_err(|error| {
+            StartError::NotAlone(ForeignTask { manager, why: error.to_string() }.into())
+        })?;
+        if let Some(client) = joined {
+            return Ok(client);
+        }
+    }
+    Client::singleton(params).map_err(StartError::Boot)
 }
 
 fn assemble(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::foreign::LibraryError;
 
 /// A connection with the process manager that has started this process as one of several.
-pub trait ProcessManager: Debug {
+pub trait ProcessManager: Debug + Send {
     /// The manager in the texts for users: `PMI-1 (PMI_FD 14)`.
     fn shown(&self) -> String;
 

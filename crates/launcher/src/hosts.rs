@@ -13,6 +13,7 @@
 //! | [`agent`] | the agent |
 //! | `callers` | the head's listener for agents that it has not started |
 //! | `encrypted` | a connection until its owner makes a stream of it |
+//! | `joiners` | the processes of another launcher's job that become ranks |
 //! | `pieces` | images that one host has and another needs |
 //! | `lifeline` | how an agent notices that the host of its parent is gone |
 //! | `lifelines` | the parent's side of it |
@@ -24,11 +25,11 @@
 //! ends its ranks, and so do the agents below it.
 
 pub mod agent;
-#[expect(dead_code, reason = "the heads below another launcher and in an allocation will use it")]
 pub mod callers;
 pub(crate) mod child;
 pub(crate) mod encrypted;
 pub(crate) mod head;
+pub(crate) mod joiners;
 pub(crate) mod lifeline;
 pub(crate) mod lifelines;
 pub mod named;

@@ -28,6 +28,7 @@ mod functions;
 mod heirs;
 mod hold;
 mod input;
+mod joined;
 mod launcher;
 mod links;
 mod other_library;
@@ -86,6 +87,7 @@ pub use oxmpi_rt_proto::tool::Supervision;
 
 pub use self::files::OutputFiles;
 pub use self::input::Stdin;
+pub use self::joined::serve_joined;
 pub use self::output::OutputStyle;
 pub use self::plugs::network;
 pub use self::program::{NOT_EXECUTABLE, NOT_FOUND, ProgramSearch};
@@ -96,9 +98,10 @@ pub(crate) use self::start::kernel;
 pub use self::times::Resolving;
 
 use self::binding::Binding;
+use self::joined::Gathered;
 use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
-use crate::hosts::opening::Opening;
+use crate::hosts::opening::HostAgent;
 use oxmpi_daemon::interfaces::InterfaceError;
 
 /// The most ranks of one launcher on its host.
@@ -174,8 +177,7 @@ pub struct Spread {
 pub struct Host {
     /// As the user has named it.
     pub name: String,
-    /// How to reach its agent; `None`: this machine, which needs none.
-    pub opening: Option<Opening>,
+    pub agent: HostAgent,
     /// The ranks that the host gets before others get more than their slots; at least 1.
     pub slots: u32,
 }
@@ -250,6 +252,9 @@ pub enum LaunchError {
     NoLoopback { address: IpAddr, error: io::Error },
     #[error("{0}")]
     Restore(String),
+    /// The processes of another launcher do not become one job.
+    #[error("the job cannot start: {0}")]
+    Join(String),
     #[error("the order of mpirun cannot be carried out here: {0}")]
     Order(String),
     #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
@@ -300,20 +305,28 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     oxmpi_sys::semaphore::remove_abandoned(None);
     let deadline = Deadline::of(launch);
     let signals = prepare(launch.supervision.is_some())?;
-    let here = launch.here(size as u32).len();
+    run_with(launch, &signals, deadline, None)
+}
+
+/// Starts the ranks, or makes the processes that have come with `gathered` ranks, and serves them
+/// to the end.
+fn run_with(
+    launch: &Launch,
+    signals: &Signals,
+    deadline: Option<Deadline>,
+    gathered: Option<Gathered>,
+) -> Result<i32, LaunchError> {
+    let size = launch.apps.iter().map(|app| app.ranks).sum();
+    let here = launch.here(size).len();
     let binding = binding_of(launch.bind, here);
-    let sockets = places::has_sockets(launch, size as u32);
-    let numbers = (size as u32, here, launch.children());
+    let sockets = places::has_sockets(launch, size);
+    let numbers = (size, here, launch.children());
     let open_files = start::raise_open_files(launch, numbers, sockets)?;
-    let files = launch.files(size as u32, false)?;
-    let started = start::start(
-        launch,
-        (&signals, deadline),
-        io::stdin().is_terminal(),
-        &binding,
-        open_files,
-    )?;
-    let mut launcher = Launcher::new(launch, &signals, started)?;
+    let files = launch.files(size, false)?;
+    let stdin_is_terminal = io::stdin().is_terminal();
+    let limits = (open_files, deadline);
+    let started = start::start(launch, signals, limits, stdin_is_terminal, &binding, gathered)?;
+    let mut launcher = Launcher::new(launch, signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;
     launcher.introduce(&binding);

@@ -410,6 +410,11 @@ parameters! {
         default: false, level: User,
         help: "Whether a report of mpi_watchdog or mpi_watch_ended ends the job with exit code 124 (1), or the job goes on (0).",
     }
+    mpi_join_limit_s: u64 {
+        unit: Unit::Count, default: 60, limits: 1..=2147483647, level: User,
+        help: "Seconds in which all processes that another launcher (srun, mpiexec, prterun) has started must come to MPI_Init \
+               to become one job. A program that uses MPI in some of its processes only must run with mpi_allow_singletons 1.",
+    }
     mpi_param_check: switch {
         default: true, level: Tune,
         help: "Whether the arguments of calls are checked (1) or, where a check costs time, trusted (0). With 0 a null buffer, \

@@ -8,10 +8,12 @@
 //! Establishing Communication" expects MPI_Init to work there).
 
 mod entering;
+mod joining;
 mod serving;
 mod universe;
 
 pub use self::entering::{WAY_IN_VARIABLE, WayIn};
+pub use self::joining::{JOIN_OPTION, NotJoined, join_settings};
 pub use self::serving::SERVE_OPTION;
 pub use self::universe::{Meeting, UniverseError};
 
@@ -22,6 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxmpi_fabric::Listening;
+use oxmpi_join::ProcessManager;
 use oxmpi_param::{LEAST_SOCKET_BUFFERS, Params};
 use oxmpi_shm::control_section::PoolSegments;
 use oxmpi_shm::postbox::PostboxShape;
@@ -103,6 +106,8 @@ pub struct Client {
     restored: AtomicU32,
     /// The launcher's number among the user's on this machine, once other launchers matter.
     place: OnceLock<u32>,
+    /// The process manager of another launcher's job, until this process takes leave.
+    manager: Mutex<Option<Box<dyn ProcessManager>>>,
 }
 
 impl Client {
@@ -193,8 +198,9 @@ impl Client {
     fn alone(segment: Arc<Segment>, fd: OwnedFd) -> Result<Client, BootError> {
         let fd = Descriptor::new(fd).map_err(BootError::Create)?;
         let (getting_launcher, place) = (Mutex::default(), OnceLock::new());
-        let restored = AtomicU32::new(segment.status().restored());
-        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher, restored, place })
+        let (restored, manager) = (AtomicU32::new(segment.status().restored()), Mutex::default());
+        let control = OnceLock::new();
+        Ok(Client { segment, fd, control, getting_launcher, restored, place, manager })
     }
 
     /// A job of one rank, without a launcher.
@@ -267,6 +273,18 @@ impl Client {
     /// Whether there is no launcher (yet).
     pub fn is_singleton(&self) -> bool {
         self.control.get().is_none()
+    }
+
+    fn keep_manager(&self, manager: Option<Box<dyn ProcessManager>>) {
+        *self.manager.lock().unwrap_or_else(PoisonError::into_inner) = manager;
+    }
+
+    /// Takes leave of the process manager of another launcher's job, if there is one: from then on
+    /// that launcher does not take the end of this process for a failure.
+    pub fn leave_manager(&self) {
+        let manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A manager that is gone needs no leave.
+        manager.map(ProcessManager::leave);
     }
 
     /// Requests the launcher to end the job with `code` and to print `text` (if it is empty, that
@@ -428,6 +446,12 @@ fn question(
 ) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
     let launcher = |error| DirectoryError::Launcher { rank, error };
     fdpass::send(&socket, &request.encode(), fd).map_err(launcher)?;
+    receive(socket, rank)
+}
+
+/// Waits for a message of the launcher. `rank` is for the text of an error.
+fn receive(socket: impl AsFd, rank: u32) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
+    let launcher = |error| DirectoryError::Launcher { rank, error };
     let mut bytes = [0; MAX_MESSAGE];
     let (n, fd) = fdpass::receive(socket, &mut bytes).map_err(launcher)?;
     if n == 0 {
@@ -564,7 +588,7 @@ mod tests {
         let own = BOOT_VERSION;
         assert!(matches!(parse_boot(&format!("{own}:62:63")), Ok((62, 63))));
         assert!(matches!(parse_boot("3:62:63"), Err(BootError::Version { found: 3 })));
-        for bad in ["", "4", "4:2", "x:2:3", "4:a:3", "4:2:3:4"] {
+        for bad in ["", "5", "5:2", "x:2:3", "5:a:3", "5:2:3:4"] {
             assert!(
                 matches!(parse_boot(bad), Err(BootError::Syntax { value }) if value == bad),
                 "{bad}"

@@ -14,7 +14,7 @@ use crate::codec::{self, Malformed};
 use crate::universe::Contact;
 
 /// Counts changes of these messages: rank and launcher must have the same number.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// In bytes. Longer texts are cut.
 pub const MAX_MESSAGE: usize = 4096;
@@ -115,6 +115,16 @@ pub enum Request {
     /// The sender is the rank, and its control socket was closed: this connection replaces it.
     /// Answered by [`Reply::Done`] or a refusal.
     Return { number: u32, secret: String },
+    /// Another launcher has started the sender as this rank of a job of `size` ranks. The first
+    /// message to the agent of the host. Answered by [`Reply::Card`], and later by
+    /// [`Reply::Segment`] or [`Reply::Failed`]; or at once by [`Reply::Refused`] if the sender is a
+    /// singleton, [`Reply::Later`] or [`Reply::Elsewhere`].
+    Join { rank: u32, size: u32 },
+    /// The card of the job's head, from the process that has started this agent and has the number
+    /// `number` among the users of the process manager. Not answered.
+    Head { number: u32, card: Vec<u8> },
+    /// The answer to [`Reply::WantsCard`]; `None`: the process manager has none.
+    AgentCard { number: u32, card: Option<Vec<u8>> },
     /// Ends the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did
     /// not handle. Not answered.
     Abort {
@@ -168,6 +178,14 @@ pub enum Reply {
     Secret { secret: [u8; 32] },
     /// The descriptor is a file with the answer.
     Given,
+    /// The card of the host's agent, by which others find and recognise the agent.
+    Card { card: Vec<u8> },
+    /// The agent is the head, and requests the card of another agent from the process manager.
+    WantsCard { number: u32 },
+    /// The rank has ended, and its job has not: the sender must try again.
+    Later,
+    /// The agent cannot serve the sender, which is in another PID namespace.
+    Elsewhere,
     /// The process of a failure.
     Death {
         /// The number among all processes of the launcher.

@@ -47,6 +47,16 @@ pub enum ForeignLauncher {
     Slurm,
 }
 
+impl ForeignLauncher {
+    fn of(manager: &LiveManager) -> ForeignLauncher {
+        match manager {
+            LiveManager::Pmi1(_) => ForeignLauncher::Pmi,
+            LiveManager::Pmix { .. } => ForeignLauncher::Pmix,
+            LiveManager::Slurm { .. } => ForeignLauncher::Slurm,
+        }
+    }
+}
+
 impl fmt::Display for ForeignLauncher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -66,30 +76,29 @@ pub enum SingletonVerdict {
     Alone,
     /// A job of one rank. Variables indicate more tasks: the line is for the user.
     Doubtful(String),
-    /// One of several tasks of another launcher.
-    OneOfSeveral(ForeignTask),
+    /// One of several processes of the launcher with this manager.
+    OneOfSeveral(LiveManager),
 }
 
 /// A process that another launcher has started as one of several.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{launcher} has started {number} processes of this program ({found}), and OxMPI cannot join them: each would be a \
-     job of one rank. Start the program with OxMPI's own launcher: mpirun -n {wanted} PROGRAM. If jobs of one rank are \
-     what you want: export OXMPI_MCA_mpi_allow_singletons=1", number = self.number(), wanted = self.wanted()
+    "{launcher} has started {number} processes of this program ({manager}), and this one cannot join them: {why}. Start the \
+     program with OxMPI's own launcher: mpirun -n {wanted} PROGRAM. If jobs of one rank are what you want: export \
+     OXMPI_MCA_mpi_allow_singletons=1", launcher = ForeignLauncher::of(manager), number = self.number(), wanted = self.wanted()
 )]
 pub struct ForeignTask {
-    pub launcher: ForeignLauncher,
-    pub tasks: Option<u32>,
-    pub found: String,
+    pub manager: LiveManager,
+    pub why: String,
 }
 
 impl ForeignTask {
     fn number(&self) -> String {
-        self.tasks.map_or_else(|| "several".into(), |tasks| tasks.to_string())
+        self.manager.tasks().map_or_else(|| "several".into(), |tasks| tasks.to_string())
     }
 
     fn wanted(&self) -> String {
-        self.tasks.map_or_else(|| "N".into(), |tasks| tasks.to_string())
+        self.manager.tasks().map_or_else(|| "N".into(), |tasks| tasks.to_string())
     }
 }
 
@@ -104,22 +113,22 @@ pub enum NotAlone {
     Lost(#[from] LostRank),
 }
 
-/// Checks whether this process, which is no rank, may be a job of one rank. An error if our
-/// `mpirun` or another launcher started it as one of several.
-pub fn may_be_singleton(params: &Params) -> Result<(), NotAlone> {
+/// The launcher of several processes that has started this process, which is no rank of our
+/// `mpirun`; `None`: the process is a job of one rank. An error if our `mpirun` has started it.
+pub fn other_launcher(params: &Params) -> Result<Option<LiveManager>, NotAlone> {
     if params.mpi_allow_singletons() {
-        return Ok(());
+        return Ok(None);
     }
     if let Some(lost) = lost_rank() {
         return Err(lost.into());
     }
     match verdict(&evidence()) {
-        SingletonVerdict::Alone => Ok(()),
+        SingletonVerdict::Alone => Ok(None),
         SingletonVerdict::Doubtful(line) => {
             oxmpi_sys::complain!("{line}");
-            Ok(())
+            Ok(None)
         }
-        SingletonVerdict::OneOfSeveral(task) => Err(task.into()),
+        SingletonVerdict::OneOfSeveral(manager) => Ok(Some(manager)),
     }
 }
 
@@ -132,13 +141,7 @@ pub fn evidence() -> Evidence {
 fn verdict(evidence: &Evidence) -> SingletonVerdict {
     let of_several = |manager: &LiveManager| manager.tasks().is_none_or(|tasks| tasks > 1);
     if let Some(manager) = evidence.managers().into_iter().find(of_several) {
-        let launcher = match manager {
-            LiveManager::Pmi1(_) => ForeignLauncher::Pmi,
-            LiveManager::Pmix { .. } => ForeignLauncher::Pmix,
-            LiveManager::Slurm { .. } => ForeignLauncher::Slurm,
-        };
-        let (tasks, found) = (manager.tasks(), manager.to_string());
-        return SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, found });
+        return SingletonVerdict::OneOfSeveral(manager);
     }
     doubt(evidence).map_or(SingletonVerdict::Alone, SingletonVerdict::Doubtful)
 }
@@ -243,9 +246,10 @@ mod tests {
             let found = match verdict(&evidence) {
                 SingletonVerdict::Alone => alone.to_string(),
                 SingletonVerdict::Doubtful(_) => doubtful.to_string(),
-                SingletonVerdict::OneOfSeveral(ForeignTask { launcher, tasks, .. }) => {
+                SingletonVerdict::OneOfSeveral(manager) => {
+                    let tasks = manager.tasks();
                     let tasks = tasks.map_or_else(|| "?".into(), |tasks: u32| tasks.to_string());
-                    format!("{tasks} by {launcher:?}")
+                    format!("{tasks} by {:?}", ForeignLauncher::of(&manager))
                 }
             };
             assert_eq!(found, wanted, "{what}");
@@ -254,22 +258,24 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_was_found_and_what_to_type() {
-        let SingletonVerdict::OneOfSeveral(task) = verdict(&pmi(4, true)) else {
-            panic!("it is one of several")
+        let refused = |evidence: &Evidence| match verdict(evidence) {
+            SingletonVerdict::OneOfSeveral(manager) => {
+                ForeignTask { manager, why: "it is late".into() }.to_string()
+            }
+            other => panic!("it is one of several: {other:?}"),
         };
-        let text = task.to_string();
-        for part in
-            ["PMI_SIZE=4", "PMI_FD=7", "mpirun -n 4 PROGRAM", "OXMPI_MCA_mpi_allow_singletons=1"]
-        {
+        let text = refused(&pmi(4, true));
+        for part in [
+            "PMI_SIZE=4",
+            "PMI_FD=7",
+            "it is late",
+            "mpirun -n 4 PROGRAM",
+            "OXMPI_MCA_mpi_allow_singletons=1",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let SingletonVerdict::OneOfSeveral(task) = verdict(&pmix(None, true)) else {
-            panic!("it is one of several")
-        };
-        assert!(
-            task.to_string().contains("several processes") && task.to_string().contains(SERVER),
-            "{task}"
-        );
+        let text = refused(&pmix(None, true));
+        assert!(text.contains("several processes") && text.contains(SERVER), "{text}");
         let SingletonVerdict::Doubtful(line) = verdict(&slurm(Some(4), None, None)) else {
             panic!("it is doubtful")
         };

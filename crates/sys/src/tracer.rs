@@ -15,6 +15,13 @@ pub fn let_descendants_read(pid: u32) {
     let _ = unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(pid), 0, 0, 0) };
 }
 
+/// Permits all processes of the same user to read the caller's memory, as on a kernel without Yama:
+/// for ranks whose common ancestor is another launcher, of which they cannot know the process.
+pub fn let_all_read() {
+    // SAFETY: as above.
+    let _ = unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,12 +4,12 @@
 //! all have left. So the table shows that the processes are one job.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use oxmpi_join::evidence::{Evidence, LiveManager};
 use oxmpi_join::{JoinError, JoinSettings, ProcessManager, connect};
 use oxmpi_param::Params;
+use oxmpi_rt_client::client::join_settings;
 use oxmpi_rt_client::foreign::{LAUNCHER_VARIABLE, evidence};
 
 use crate::command::{Stop, failed};
@@ -48,13 +48,7 @@ fn nothing(evidence: &Evidence, mpirun: Option<String>) -> String {
 /// The text of this process: of the first one a table of all, of the others nothing. Without a
 /// manager, the first process of each node stands for all of the node.
 fn table(found: &LiveManager, params: &Params) -> Result<String, JoinError> {
-    let socket = Some(Path::new(params.munge_socket())).filter(|path| !path.as_os_str().is_empty());
-    let settings = JoinSettings {
-        pmix_library: params.pmix_library(),
-        munge_library: params.munge_library(),
-        munge_socket: socket,
-        limit: PATIENCE,
-    };
+    let settings = JoinSettings { limit: PATIENCE, ..join_settings(params) };
     let Some(mut manager) = connect(found, &settings)? else { return Ok(String::new()) };
     let own = format!("{} {}", std::process::id(), oxmpi_sys::host::name());
     manager.put(KEY, own.as_bytes())?;

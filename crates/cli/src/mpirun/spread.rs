@@ -8,7 +8,7 @@ use std::sync::Arc;
 use oxmpi_daemon::diagnostics::{LogTarget, word_for};
 use oxmpi_daemon::{PATIENCE, Universe};
 use oxmpi_launcher::hosts::named::{Hosts, NamedHost, NodeOf};
-use oxmpi_launcher::hosts::opening::Opening;
+use oxmpi_launcher::hosts::opening::{HostAgent, Opening};
 use oxmpi_launcher::hosts::placement::{self, By, HostSlots, RankGroup};
 use oxmpi_launcher::launch::{Host, NOT_FOUND, ProgramSearch, Spread};
 use oxmpi_param::{Params, Source};
@@ -246,7 +246,8 @@ pub(super) fn spread(
                 command.as_ref().map(|command| command.opening(&room.host, user.as_deref()))
             }
         };
-        Host { name: room.host.clone(), opening, slots: room.slots }
+        let agent = opening.map_or(HostAgent::Unneeded, HostAgent::Opened);
+        Host { name: room.host.clone(), agent, slots: room.slots }
     });
     let hosts = hosts.collect();
     let nodes = nodes.iter().filter_map(|node| used.binary_search(&(*node as usize)).ok());

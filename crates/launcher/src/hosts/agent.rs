@@ -31,6 +31,7 @@ use self::children::EVENTS_WAIT;
 use self::holding::{ImageTransfer, Imaging};
 use self::ranks::Input;
 use super::child::{Child, timespec};
+use super::joiners::{JoinerNews, Joiners};
 use super::lifeline::{Fate, Lifeline};
 use super::lifelines::Lifelines;
 use super::pieces::{FileReceiver, ImageDirectory};
@@ -73,6 +74,7 @@ const IMAGED: u64 = 11;
 const CHILD: u64 = 12;
 const CHILD_ERRORS: u64 = 13;
 const LIFELINES: u64 = 14;
+const JOINERS: u64 = 15;
 
 /// Serves the head over standard input and output; returns the exit status. `library_directory` is
 /// put in front of LD_LIBRARY_PATH.
@@ -97,7 +99,7 @@ pub fn serve(library_directory: Option<PathBuf>) -> Result<i32, LaunchError> {
 
 struct Over;
 
-struct Agent<'a> {
+pub(crate) struct Agent<'a> {
     library_directory: Option<PathBuf>,
     signals: &'a Signals,
     head: Stream,
@@ -169,6 +171,8 @@ struct Agent<'a> {
     secret: [u8; 32],
     /// Detects the end of the head's host, if the stream goes through ssh.
     lifeline: Option<Lifeline>,
+    /// The processes that have come to be ranks, in a job of another launcher.
+    joiners: Option<Joiners>,
     /// After this time without a message a child, or the parent's host, is lost.
     silence: Duration,
     next_alive: Instant,
@@ -189,7 +193,7 @@ struct ReadyRanks {
 }
 
 impl<'a> Agent<'a> {
-    fn new(
+    pub(crate) fn new(
         library_directory: Option<PathBuf>,
         signals: &'a Signals,
         mut head: Stream,
@@ -244,6 +248,7 @@ impl<'a> Agent<'a> {
             calling: None,
             secret: [0; 32],
             lifeline: None,
+            joiners: None,
             silence: 4 * ALIVE,
             next_alive: Instant::now() + ALIVE,
             orphans: Orphans::default(),
@@ -267,7 +272,15 @@ impl<'a> Agent<'a> {
         epoll::add(set, fd, data, epoll::EventFlags::IN)
     }
 
-    fn run(mut self) -> Result<i32, LaunchError> {
+    /// The agent makes these processes ranks, and starts none in their place.
+    pub(crate) fn with_joiners(mut self, joiners: Joiners) -> Result<Self, LaunchError> {
+        self.listen(&self.events, joiners.events(), JOINERS, 0)
+            .map_err(|error| LaunchError::Kernel("wait for the ranks", error.into()))?;
+        self.joiners = Some(joiners);
+        Ok(self)
+    }
+
+    pub(crate) fn run(mut self) -> Result<i32, LaunchError> {
         let result = loop {
             match self.wait() {
                 Ok(Ok(())) => {}
@@ -375,6 +388,7 @@ impl<'a> Agent<'a> {
                 CHILD => self.child_ready(rank as usize),
                 CHILD_ERRORS => self.pass_child_errors(rank as usize),
                 LIFELINES => self.lifeline_ready(rank),
+                JOINERS => self.serve_joiners(),
                 LIFELINE => {
                     let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
                     if fate == Some(Fate::Broken) && !self.move_to_grandparent() {
@@ -532,7 +546,10 @@ impl<'a> Agent<'a> {
     fn handle_head_message(&mut self, message: ToAgent) -> Result<(), Over> {
         trace!(kind = %MessageName(&message), "from mpirun");
         match message {
-            ToAgent::Branch(branch) => self.begin_branch(branch),
+            ToAgent::Branch(branch) => {
+                self.begin_branch(branch);
+                self.report_joiners();
+            }
             ToAgent::Lifeline(offered) => self.begin_lifeline(offered),
             ToAgent::Adopted { adopter } => self.note_new_parent(adopter),
             ToAgent::Resend => self.resend(),
@@ -646,7 +663,8 @@ impl<'a> Agent<'a> {
             let why = format!("{} ranks of {size}, whose programs have {given}", here.len());
             return Err(LaunchError::Order(why));
         }
-        for app in &launch.apps {
+        // Processes that run already have directories of their own.
+        for app in launch.apps.iter().filter(|_| order.base > 0 || self.joiners.is_none()) {
             let directory = app.directory.as_deref().unwrap_or("/".as_ref());
             if let Err(error) = std::env::set_current_dir(directory) {
                 return Err(LaunchError::Directory { directory: directory.into(), error });
@@ -751,8 +769,11 @@ impl<'a> Agent<'a> {
     }
 
     fn start_with(&mut self, ready: ReadyRanks, guard: &Guard) -> Result<(), LaunchError> {
-        let ReadyRanks { order, launch, crew_places, here, boot, prepared, relay } = ready;
+        let ReadyRanks { order, launch, crew_places, here, boot, mut prepared, relay } = ready;
         let began = Instant::now();
+        if let Some(joiners) = self.joiners.as_mut().filter(|_| order.base == 0) {
+            prepared.assign(joiners);
+        }
         // The new ranks may communicate with the running ones, whose descriptors stay in use.
         let running = self.running();
         let children = self.children.iter().flatten().count();

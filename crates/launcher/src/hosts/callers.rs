@@ -42,7 +42,8 @@ use oxmpi_daemon::channel::SecureChannel;
 use oxmpi_daemon::interfaces::near_first;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_daemon::unauthenticated::{self, AT_ONCE};
-use oxmpi_rt_proto::agent;
+use oxmpi_rt_client::codec;
+use oxmpi_rt_proto::agent::{self, StreamError};
 use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
 
 /// The first bytes of a caller, with the version of this protocol.
@@ -67,6 +68,18 @@ pub struct Invitation {
     pub addresses: Vec<SocketAddr>,
     /// The key of the head.
     pub key: PublicKey,
+}
+
+impl Invitation {
+    /// The invitation as bytes for [`Invitation::decode`].
+    pub fn encode(&self) -> Vec<u8> {
+        codec::encode(self)
+    }
+
+    /// Reads an invitation; an error also if it is one of another version of OxMPI.
+    pub fn decode(bytes: &[u8]) -> Result<Invitation, StreamError> {
+        codec::decode(bytes).ok_or(StreamError::Malformed { length: bytes.len() })
+    }
 }
 
 /// The listener of the head for agents that it has not started itself.
@@ -153,6 +166,11 @@ impl Callers {
             paused: None,
         };
         Ok((callers, invitation))
+    }
+
+    /// The head's keys, by which it may also call another head.
+    pub(crate) fn keys(&self) -> &KeyPair {
+        &self.keys
     }
 
     /// Adds the descriptors whose events [`Callers::serve`] handles.

@@ -162,6 +162,12 @@ impl Child {
         }
     }
 
+    /// An agent that has called this process, the only one of its branch.
+    pub(crate) fn called((node, host): (u32, String), stream: Stream) -> Child {
+        let shown = format!("its call from host {host}");
+        Child::new((node, host), stream, (Carrier::Network, shown))
+    }
+
     /// Takes over an agent whose parent is lost, with the hosts of its branch and the frames that
     /// the lost agent was sent.
     pub(crate) fn adopt(

@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use tracing::info;
 
 use super::child::{Child, FromChild, HostToReach, host_error, numbered, timespec};
+use super::opening::HostAgent;
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError};
 use oxmpi_rt_proto::agent::{
@@ -110,9 +111,11 @@ impl RemoteAgent {
     ) -> Result<Vec<RemoteAgent>, LaunchError> {
         let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
         let hosts = (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts));
-        let to_reach = hosts.filter_map(|(node, host)| {
-            let opening = host.opening.clone()?;
-            Some(HostToReach { node, name: host.name.clone(), opening })
+        let to_reach = hosts.filter_map(|(node, host)| match host.agent.clone() {
+            HostAgent::Opened(opening) => {
+                Some(HostToReach { node, name: host.name.clone(), opening })
+            }
+            HostAgent::Unneeded | HostAgent::Called => None,
         });
         let to_reach: Vec<HostToReach> = to_reach.collect();
         let open = |host: &HostToReach| {
@@ -126,13 +129,18 @@ impl RemoteAgent {
                 }
             })
         };
-        let mut children = Child::open_all(to_reach, launch.fan_out(), open)?;
-        let numbers = launch.params.mpi_ft_enable().then(Rc::default);
-        children.iter_mut().for_each(|child| child.numbers.clone_from(&numbers));
-        let mut all: Vec<RemoteAgent> =
-            children.into_iter().map(|child| RemoteAgent::new(child, silence)).collect();
+        let children = Child::open_all(to_reach, launch.fan_out(), open)?;
+        let mut all = RemoteAgent::of_children(launch, children);
         RemoteAgent::await_all(&mut all, BranchRound::Reached, (signals, deadline))?;
         Ok(all)
+    }
+
+    /// All children of the head of a new job.
+    pub(crate) fn of_children(launch: &Launch, mut children: Vec<Child>) -> Vec<RemoteAgent> {
+        let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
+        let numbers = launch.params.mpi_ft_enable().then(Rc::default);
+        children.iter_mut().for_each(|child| child.numbers.clone_from(&numbers));
+        children.into_iter().map(|child| RemoteAgent::new(child, silence)).collect()
     }
 
     pub(crate) fn new(child: Child, silence: Duration) -> RemoteAgent {

@@ -33,6 +33,24 @@ pub enum Opening {
     },
 }
 
+/// Which agent serves a host of a job.
+#[derive(Clone, Debug)]
+pub enum HostAgent {
+    /// None: it is the host of this process.
+    Unneeded,
+    /// One that is started through this stream.
+    Opened(Opening),
+    /// One that has called this process.
+    Called,
+}
+
+impl HostAgent {
+    /// Whether the host is that of this process.
+    pub fn is_unneeded(&self) -> bool {
+        matches!(self, HostAgent::Unneeded)
+    }
+}
+
 /// The daemon's program, in a process that the daemon starts.
 const OF_DAEMON: &str = "/proc/self/exe";
 

@@ -128,7 +128,7 @@ impl Launcher<'_> {
 
     pub(super) fn is_spread(&self) -> bool {
         let hosts = self.launch.spread.iter().flat_map(|spread| &spread.hosts);
-        hosts.into_iter().any(|host| host.opening.is_some())
+        hosts.into_iter().any(|host| !host.agent.is_unneeded())
     }
 
     fn own_reach(&self) -> Reach {

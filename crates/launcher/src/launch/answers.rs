@@ -100,7 +100,11 @@ impl Launcher<'_> {
                 self.take_abort(JobEvent::Abort { rank, code, text, seen });
             }
             // Only valid as the first message of a new connection.
-            Request::Enter { .. } | Request::Return { .. } => {
+            Request::Enter { .. }
+            | Request::Return { .. }
+            | Request::Join { .. }
+            | Request::Head { .. }
+            | Request::AgentCard { .. } => {
                 let reason = "it has its control socket".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }

@@ -41,7 +41,7 @@ pub(super) struct FarInput {
 pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
     let Some(spread) = &launch.spread else { return Vec::new() };
     let name = |node: &u32| match spread.hosts.get(*node as usize) {
-        Some(host) if host.opening.is_some() => host.name.clone(),
+        Some(host) if !host.agent.is_unneeded() => host.name.clone(),
         _ => own.to_string(),
     };
     spread.nodes.iter().map(name).collect()
@@ -191,8 +191,8 @@ impl Launcher<'_> {
             FromAgent::Report { round: BranchRound::Seen { .. }, report } => {
                 self.note_states(at, *report);
             }
-            // About a spawn that was abandoned.
-            FromAgent::Report { .. } | FromAgent::Failed { .. } => {}
+            // About a spawn that was abandoned, or of the time before the start.
+            FromAgent::Report { .. } | FromAgent::Failed { .. } | FromAgent::Came { .. } => {}
             FromAgent::Events(events) => {
                 events.into_iter().for_each(|event| self.handle_process_event(at, event));
             }

@@ -33,6 +33,7 @@ use super::watching::Watchdog;
 use super::{Launch, LaunchError, end, start};
 use crate::host_ranks::{HostRanks, LocalRank};
 use crate::hosts::head::RemoteAgent;
+use crate::hosts::joiners::Joiners;
 use crate::hosts::lifelines::Lifelines;
 use crate::hosts::tree::Stranded;
 use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
@@ -55,6 +56,7 @@ pub(super) const AGENT_STREAM: u64 = 7;
 pub(super) const AGENT_ERRORS: u64 = 8;
 pub(super) const REMOTE_INPUT: u64 = 9;
 pub(super) const LIFELINES: u64 = 12;
+const JOINERS: u64 = 13;
 
 pub(super) struct JobMember {
     /// No request can name the process any more: it is kept while its outputs are open.
@@ -109,6 +111,8 @@ pub(super) struct Launcher<'a> {
     pub(super) relays: Relays,
     /// The listener for later ranks and tools.
     pub(super) entrance: Option<Entrance>,
+    /// Answers processes of another launcher's job that come late.
+    joiners: Option<Joiners>,
     pub(super) universe: u64,
     pub(super) ports: Ports,
     pub(super) secret: [u8; 32],
@@ -164,7 +168,8 @@ impl<'a> Launcher<'a> {
     ) -> Result<Self, LaunchError> {
         let StartedRanks { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } =
             started;
-        let StartedRanks { far, far_inputs, lifelines, entrance, deadline, times, .. } = started;
+        let StartedRanks { far, far_inputs, lifelines, entrance, deadline, times, joiners, .. } =
+            started;
         let host = oxmpi_sys::host::name();
         let size = nodes.len() as u32;
         let epoll =
@@ -195,6 +200,7 @@ impl<'a> Launcher<'a> {
             links: Links::default(),
             relays: Relays::default(),
             entrance,
+            joiners,
             universe: boot.job_id,
             ports: Ports::default(),
             secret,
@@ -230,7 +236,10 @@ impl<'a> Launcher<'a> {
             lines: HeldLines::begin(),
         };
         let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
-        let listened = listened.and_then(|()| launcher.watch_entrance());
+        let listened = listened.and_then(|()| launcher.watch_entrance()).and_then(|()| {
+            let joiners = launcher.joiners.as_ref().map(Joiners::events);
+            joiners.map_or(Ok(()), |fd| launcher.listen(&launcher.events, fd, JOINERS, 0))
+        });
         let mut plugs = plugs.into_iter();
         let app = |number| app_of(&launch.apps, number);
         let tag = |number: u32| launch.output.tags.then(|| number.to_string());
@@ -452,6 +461,7 @@ impl<'a> Launcher<'a> {
                 AGENT_ERRORS => self.print_agent_errors(rank as usize),
                 REMOTE_INPUT => self.far_input(rank),
                 LIFELINES => self.lifelines.ready(rank, &self.events, LIFELINES << 32),
+                JOINERS => self.joiners.iter_mut().for_each(Joiners::serve_late),
                 kind => self.output(rank, kind as usize),
             }
         }

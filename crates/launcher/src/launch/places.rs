@@ -35,13 +35,13 @@ impl Launch {
     /// The number of agents that this process starts.
     pub(crate) fn children(&self) -> usize {
         let hosts = self.spread.iter().flat_map(|spread| &spread.hosts);
-        hosts.filter(|host| host.opening.is_some()).count().min(self.fan_out())
+        hosts.filter(|host| !host.agent.is_unneeded()).count().min(self.fan_out())
     }
 
     /// The ranks that this process starts itself.
     pub(crate) fn here(&self, size: u32) -> Vec<u32> {
         let is_here = |rank: &u32| match &self.spread {
-            Some(spread) => spread.host(*rank).is_none_or(|host| host.opening.is_none()),
+            Some(spread) => spread.host(*rank).is_none_or(|host| host.agent.is_unneeded()),
             None => true,
         };
         (0..size).filter(is_here).collect()

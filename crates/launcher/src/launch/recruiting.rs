@@ -107,7 +107,7 @@ impl Launcher<'_> {
             let is_its =
                 |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.leads_to(node));
             let agent = self.far.iter().position(is_its);
-            if host.opening.is_some() && agent.is_none() {
+            if !host.agent.is_unneeded() && agent.is_none() {
                 continue;
             }
             let on_it = |member: &&JobMember| member.running && member.node == node;
@@ -116,7 +116,7 @@ impl Launcher<'_> {
             rooms.push(HostRoom { home, slots: host.slots, taken, is_offered: true });
         }
         // With several hosts this one can be named, even without ranks.
-        if spread.hosts.len() > 1 && spread.hosts.iter().all(|host| host.opening.is_some()) {
+        if spread.hosts.len() > 1 && spread.hosts.iter().all(|host| !host.agent.is_unneeded()) {
             rooms.push(own(spread.hosts.len() as u32, false));
         }
         rooms

@@ -332,6 +332,7 @@ fn bring_all_back(
     match run() {
         Ok((Back { ranks, outputs, plugs, restored }, feed, far, far_inputs, lifelines)) => {
             let started = StartedRanks {
+                joiners: None,
                 boot,
                 nodes,
                 ranks: here.iter().copied().zip(ranks).collect(),

@@ -26,17 +26,20 @@ use super::binding::Binding;
 use super::entrance::Entrance;
 use super::environment::environment;
 use super::input::{Feed, Inputs};
+use super::joined::Gathered;
 use super::other_library;
 use super::places::{RankPlace, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::times::{StartPhase, StartTimes};
 use super::{App, Deadline, Launch, LaunchError};
 use crate::hosts::head::{RemoteAgent, order};
+use crate::hosts::joiners::{Joiner, Joiners};
 use crate::hosts::lifelines::{self, Lifelines};
 use crate::job::Exit;
 use oxmpi_rt_client::client::{
     CONTROL_NUMBER, SEGMENT_NUMBER, WayIn, is_oversubscribed, new_universe, segment_config,
 };
+use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_client::postboxes::{PostboxFile, postbox_sizes};
 
 /// The launcher's descriptors for a rank: segment, control, two outputs, the process.
@@ -139,6 +142,8 @@ pub(crate) struct StartedRanks {
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
     pub(crate) lifelines: Lifelines,
     pub(crate) entrance: Option<Entrance>,
+    /// In a job of another launcher.
+    pub(crate) joiners: Option<Joiners>,
     pub(crate) times: StartTimes,
 }
 
@@ -173,26 +178,61 @@ impl PreparedRanks {
     pub(crate) fn to_restore(plugs: Vec<Plug>) -> PreparedRanks {
         PreparedRanks { segments: Vec::new(), plugs }
     }
+
+    /// Gives the segments to processes that run already.
+    pub(crate) fn assign(&mut self, joiners: &mut Joiners) {
+        for segment in &mut self.segments {
+            segment.joiner = joiners.take(segment.mapped.boot().rank);
+        }
+    }
 }
 
 struct NewSegment {
     fd: OwnedFd,
     mapped: Arc<Segment>,
+    /// The process that becomes the rank; `None`: one is started.
+    joiner: Option<Joiner>,
 }
 
-/// Starts all ranks of `launch`. After an error none is left.
+impl NewSegment {
+    /// Makes the process a rank.
+    fn admit(self, joiner: Joiner) -> Result<RankProcess, LaunchError> {
+        let Joiner { process, control } = joiner;
+        let reply = Reply::Segment { rank: self.mapped.boot().rank, contact: None };
+        fdpass::send(&control, &reply.encode(), Some(self.fd.as_fd()))
+            .map_err(|error| LaunchError::Kernel("make a process a rank", error))?;
+        Ok(RankProcess {
+            process,
+            segment: self.mapped,
+            segment_fd: self.fd,
+            control,
+            peer: None,
+            is_child: false,
+            clock_ahead_ns: 0,
+            postboxes: None,
+            nested: None,
+        })
+    }
+}
+
+/// The limits on open files for the ranks, if they differ from the launcher's, and the job's limit.
+type Limits = (Option<(u64, u64)>, Option<Deadline>);
+
+/// Starts all ranks of `launch`, or makes the processes that have come with `gathered` ranks. After
+/// an error none is left.
 pub(crate) fn start(
     launch: &Launch,
-    (signals, deadline): (&Signals, Option<Deadline>),
+    signals: &Signals,
+    (open_files, deadline): Limits,
     stdin_is_terminal: bool,
     binding: &Binding,
-    open_files: Option<(u64, u64)>,
+    gathered: Option<Gathered>,
 ) -> Result<StartedRanks, LaunchError> {
     let mut times = StartTimes::begin(launch);
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let boot = first_boot(launch, size, here.len() as u32);
-    let entrance = Entrance::open(launch.spread.is_none())?;
+    let entrance = Entrance::open(launch.spread.is_none() && gathered.is_none())?;
     let crew = Crew {
         launch,
         apps: &launch.apps,
@@ -209,10 +249,14 @@ pub(crate) fn start(
     let (mut inputs, feed) = kernel("open standard input for the ranks", inputs)?;
     let far_inputs = inputs.take_far();
     let has_ranks = !crew.here.is_empty();
-    let mut run = || {
-        let prepared = crew.prepare()?;
+    let (agents, mut joiners) = gathered.map(|it| (it.agents, it.joiners)).unzip();
+    let run = || {
+        let mut prepared = crew.prepare()?;
         times.add_own(StartPhase::Segments, has_ranks);
-        let mut far = RemoteAgent::open_all(launch, (signals, deadline))?;
+        let mut far = match agents {
+            Some(agents) => agents,
+            None => RemoteAgent::open_all(launch, (signals, deadline))?,
+        };
         times.add_far(StartPhase::Agents, &far);
         let fed = far_inputs.iter().map(|(rank, _)| *rank).collect();
         let lifelines = Lifelines::offer(launch, &mut far);
@@ -222,6 +266,9 @@ pub(crate) fn start(
         let mut addresses = RemoteAgent::addresses(&far);
         let own = crew.here.iter().zip(&prepared.plugs);
         addresses.extend(own.map(|(rank, plug)| (*rank, plug.address.clone())));
+        if let Some(joiners) = &mut joiners {
+            prepared.assign(joiners);
+        }
         let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
         times.add_own(StartPhase::Exec, has_ranks);
         if let Err(error) = RemoteAgent::start_all(&mut far, addresses, (signals, deadline)) {
@@ -248,10 +295,12 @@ pub(crate) fn start(
                 far_inputs,
                 lifelines,
                 entrance: Some(entrance),
+                joiners,
                 times,
             })
         }
         Err(error) => {
+            joiners.iter_mut().for_each(|joiners| joiners.refuse_all(&error.to_string()));
             guard.dismiss();
             Err(error)
         }
@@ -301,6 +350,7 @@ pub(crate) fn adopt(
         far_inputs: Vec::new(),
         lifelines: Lifelines::default(),
         entrance: Some(Entrance::open(true)?),
+        joiners: None,
         times: StartTimes::begin(launch),
     })
 }
@@ -382,7 +432,7 @@ impl Crew<'_> {
         let places = self.here.iter().map(|rank| self.places[*rank as usize]);
         let places = places.map(|place| (place.node, place.local_size));
         let postboxes = postboxes_of(self.launch, self.boot.sockets, places)?;
-        for ((at, rank), made) in (0..).zip(self.here.iter().copied()).zip(segments) {
+        for ((at, rank), mut made) in (0..).zip(self.here.iter().copied()).zip(segments) {
             let place = self.places[rank as usize];
             let app = &self.apps[self.app_of(rank)];
             let way_in =
@@ -398,11 +448,17 @@ impl Crew<'_> {
             let cpus = binding.mask(at);
             let hands =
                 Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
-            match start_one(app, &env, made, &hands) {
+            let started = match made.joiner.take() {
+                Some(joiner) => made.admit(joiner).map(|one| (one, [None, None])),
+                None => start_one(app, &env, made, &hands),
+            };
+            match started {
                 Ok((mut one, outputs)) => {
                     one.postboxes = postboxes.get(&place.node).cloned();
-                    // Fails only if the guard was killed; then the job runs unguarded.
-                    let _ = guard.watch(one.process.pid);
+                    if one.is_child {
+                        // Fails only if the guard was killed; then the job runs unguarded.
+                        let _ = guard.watch(one.process.pid);
+                    }
                     let (rank, pid) = (self.boot.base + rank, one.process.pid);
                     debug!(rank, pid, program = %app.path.display(), "started a rank");
                     recruits.ranks.push(one);
@@ -433,7 +489,7 @@ impl Crew<'_> {
             let fd =
                 Segment::create(&boot).map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
-            Ok(NewSegment { fd, mapped })
+            Ok(NewSegment { fd, mapped, joiner: None })
         };
         self.here.iter().map(make).collect()
     }

@@ -53,36 +53,35 @@ impl WayIn {
         format!("{VERSION}:{}:{}:{}", self.name, self.number, self.secret)
     }
 
-    /// Connects to the launcher, which must have the same user: no other may learn the secret.
-    fn connect(&self) -> io::Result<OwnedFd> {
-        let limit = Instant::now() + PATIENCE;
-        let socket = loop {
-            match local::connect(&self.name) {
-                Err(error)
-                    if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < limit =>
-                {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                other => break other?,
-            }
-        };
-        // Checks the user, not the process: a restored rank may be in a PID namespace in which its
-        // launcher has no number.
-        if local::peer_user(&socket)? != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other("a process of another user listens under its name"));
-        }
-        fcntl_setfl(&socket, OFlags::empty())?;
-        Ok(socket)
-    }
-
     pub(super) fn connect_again(&self) -> Result<OwnedFd, String> {
-        let socket = self.connect().map_err(|error| error.to_string())?;
+        let socket = connect_patiently(&self.name).map_err(|error| error.to_string())?;
         let request = Request::Return { number: self.number, secret: self.secret.clone() };
         match question(&socket, self.number, &request, None).map_err(|error| error.to_string())? {
             (Reply::Done { .. }, _) => Ok(socket),
             (other, _) => Err(format!("mpirun answered {other:?}")),
         }
     }
+}
+
+/// Connects to the process that listens under a name, which must have the same user: no other may
+/// learn the secret. The socket is blocking.
+pub(super) fn connect_patiently(name: &str) -> io::Result<OwnedFd> {
+    let limit = Instant::now() + PATIENCE;
+    let socket = loop {
+        match local::connect(name) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < limit => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => break other?,
+        }
+    };
+    // Checks the user, not the process: a restored rank may be in a PID namespace in which its
+    // launcher has no number.
+    if local::peer_user(&socket)? != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("a process of another user listens under its name"));
+    }
+    fcntl_setfl(&socket, OFlags::empty())?;
+    Ok(socket)
 }
 
 pub(super) enum Entered {
@@ -98,7 +97,7 @@ impl Client {
     /// The process cannot be the rank, and must not be a singleton.
     pub(super) fn enter() -> Result<Entered, BootError> {
         let Some(way_in) = WayIn::from_env() else { return Ok(Entered::NoLauncher) };
-        let Ok(socket) = way_in.connect() else { return Ok(Entered::NoLauncher) };
+        let Ok(socket) = connect_patiently(&way_in.name) else { return Ok(Entered::NoLauncher) };
         let request = Request::Enter { number: way_in.number, secret: way_in.secret.clone() };
         let lost = |error: DirectoryError| BootError::NotAdmitted(error.to_string());
         match question(&socket, way_in.number, &request, None).map_err(lost)? {

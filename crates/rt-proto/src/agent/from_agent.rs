@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub enum FromAgent {
     /// The answer of a branch to the question of a round.
     Report { round: BranchRound, report: Box<BranchReport> },
+    /// Processes of another launcher's job that have come to the agent as these ranks, before the
+    /// job starts.
+    Came { ranks: Vec<u32> },
     /// The ranks cannot be started, and none of them is left.
     Failed {
         base: u32,

@@ -7,7 +7,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use tracing::debug;
 
-use super::{Agent, CONTROL, ENDED, INPUT, WINDOW};
+use super::{Agent, CONTROL, ENDED, INPUT, JoinerNews, Joiners, WINDOW};
 use crate::host_ranks::LocalRank;
 use crate::launch::parts::{Came, Outputs, Plug, RankProcess, exit_of};
 use oxmpi_rt_proto::agent::{FromAgent, ProcessEvent};
@@ -44,11 +44,14 @@ impl Agent<'_> {
         let Some(one) = self.ranks.get(number) else { return Ok(()) };
         self.listen(&self.events, one.rank.control.as_fd(), CONTROL, number)?;
         self.listen(&self.events, one.rank.process.pidfd.as_fd(), ENDED, number)?;
+        let mut closed = Vec::new();
         for (kind, pipe) in (0..).zip(&one.outputs) {
-            if let Some(pipe) = pipe {
-                self.listen(&self.outputs, pipe.as_fd(), kind, number)?;
+            match pipe {
+                Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, number)?,
+                None => closed.push(ProcessEvent::Closed { rank: number, is_error: kind == 1 }),
             }
         }
+        closed.into_iter().for_each(|event| self.note_event(event));
         Ok(())
     }
 
@@ -166,6 +169,38 @@ impl Agent<'_> {
         }
         if written > 0 {
             self.post(&FromAgent::InputTaken { rank, bytes: written as u64 });
+        }
+    }
+
+    /// Serves processes that come to be ranks. Before the start the head learns of each.
+    pub(super) fn serve_joiners(&mut self) {
+        let Some(joiners) = &mut self.joiners else { return };
+        if self.launch.is_some() {
+            return joiners.serve_late();
+        }
+        let news = match joiners.serve() {
+            Ok(news) => news,
+            Err(error) => {
+                self.joiners = None;
+                return self.fail(0, false, format!("it cannot wait for its ranks: {error}"));
+            }
+        };
+        for one in news {
+            match one {
+                JoinerNews::Came { rank, .. } => self.post(&FromAgent::Came { ranks: vec![rank] }),
+                JoinerNews::Gone { rank, pid } => {
+                    self.fail(0, false, format!("rank {rank} (pid {pid}) has ended in MPI_Init"));
+                }
+                // The head alone asks the process manager.
+                JoinerNews::Head { .. } | JoinerNews::AgentCard { .. } => {}
+            }
+        }
+    }
+
+    /// Reports the processes that have come before this agent knew its number.
+    pub(super) fn report_joiners(&mut self) {
+        if let Some(ranks) = self.joiners.as_ref().map(Joiners::waiting) {
+            self.post(&FromAgent::Came { ranks });
         }
     }
 }

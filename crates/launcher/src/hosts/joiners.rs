@@ -1,0 +1,263 @@
+//! The processes of another launcher's job on this host, which have come to become ranks
+//! (`rt-client/src/client/joining.rs`).
+//!
+//! They connect with an abstract socket, which the first of them has made. The agent of the host
+//! answers until the job is over, so a process that a rank starts, or the next program of a script,
+//! does not start a second agent.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
+use oxmpi_sys::spawn::Process;
+use oxmpi_sys::{fdpass, local};
+use rustix::event::{PollFlags, Timespec, epoll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tracing::debug;
+
+use crate::launch::parts::is_ready;
+
+/// The most connections that have sent no message.
+const MOST_SILENT: usize = 256;
+/// The number of the listener among the events.
+const LISTENER: u64 = 0;
+/// Of the connections, in the upper half of an event's 64 bits.
+const NEWCOMER: u64 = 1;
+const JOINER: u64 = 2;
+
+/// A process that waits to become a rank.
+#[derive(Debug)]
+pub(crate) struct Joiner {
+    pub(crate) process: Process,
+    pub(crate) control: OwnedFd,
+}
+
+/// A message of a process that waits, or its end.
+#[derive(Debug)]
+pub(crate) enum JoinerNews {
+    /// It has come, and has named this size of the job.
+    Came { rank: u32, size: u32 },
+    /// It has started this agent, which has this number for the process manager.
+    Head { number: u32, card: Vec<u8> },
+    /// The process manager's card of another agent.
+    AgentCard { number: u32, card: Option<Vec<u8>> },
+    /// It has ended.
+    Gone { rank: u32, pid: i32 },
+}
+
+#[derive(Debug)]
+pub(crate) struct Joiners {
+    events: OwnedFd,
+    listener: OwnedFd,
+    card: Vec<u8>,
+    newcomers: BTreeMap<u32, OwnedFd>,
+    next: u32,
+    waiting: BTreeMap<u32, Joiner>,
+    /// The processes that have become ranks.
+    ranks: BTreeMap<u32, OwnedFd>,
+    /// The process that has started this agent, and asks the process manager.
+    founder: Option<u32>,
+}
+
+impl Joiners {
+    /// Serves a listening socket, and the connection with the process that has started this agent.
+    pub(crate) fn new(listener: OwnedFd, founder: OwnedFd, card: Vec<u8>) -> io::Result<Joiners> {
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&founder, true)?;
+        let mut joiners = Joiners {
+            events,
+            listener,
+            card,
+            newcomers: BTreeMap::new(),
+            next: 0,
+            waiting: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+            founder: None,
+        };
+        joiners.watch(joiners.listener.as_fd(), LISTENER)?;
+        joiners.add(founder)?;
+        Ok(joiners)
+    }
+
+    /// Readable when [`Joiners::serve`] has something to do.
+    pub(crate) fn events(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>, name: u64) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(name);
+        Ok(epoll::add(&self.events, fd, data, epoll::EventFlags::IN)?)
+    }
+
+    fn add(&mut self, socket: OwnedFd) -> io::Result<()> {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        self.watch(socket.as_fd(), NEWCOMER << 32 | u64::from(number))?;
+        self.newcomers.insert(number, socket);
+        Ok(())
+    }
+
+    /// Accepts connections and reads messages, without waiting.
+    pub(crate) fn serve(&mut self) -> io::Result<Vec<JoinerNews>> {
+        let mut list = Vec::with_capacity(64);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut news = Vec::new();
+        for event in list {
+            let data = event.data.u64();
+            let number = data as u32;
+            match data >> 32 {
+                LISTENER => self.welcome()?,
+                NEWCOMER => news.extend(self.read_newcomer(number)),
+                _ => news.extend(self.read_joiner(number)),
+            }
+        }
+        Ok(news)
+    }
+
+    /// Answers processes that come when the job has started.
+    pub(crate) fn serve_late(&mut self) {
+        let failed = self.serve().is_err();
+        self.refuse_all("the job has started with other processes");
+        if failed {
+            // Nobody is served any more; the listener ends with this process.
+            let _ = epoll::delete(&self.events, &self.listener);
+        }
+    }
+
+    fn welcome(&mut self) -> io::Result<()> {
+        while let Some(socket) = local::accept(&self.listener)? {
+            let own = rustix::process::geteuid().as_raw();
+            if local::peer_user(&socket).is_ok_and(|user| user == own) {
+                if self.newcomers.len() >= MOST_SILENT {
+                    self.newcomers.pop_first();
+                }
+                self.add(socket)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the first message of a connection.
+    fn read_newcomer(&mut self, number: u32) -> Option<JoinerNews> {
+        let socket = self.newcomers.get(&number)?;
+        let mut bytes = [0; MAX_MESSAGE];
+        let request = match fdpass::receive(socket, &mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            Ok((length, _)) => Request::decode(&bytes[..length]).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let socket = self.newcomers.remove(&number)?;
+        let (rank, size) = match request {
+            Ok(Request::Join { rank, size }) => (rank, size),
+            Ok(other) => {
+                debug!(?other, "a process has sent another request than that to join");
+                return None;
+            }
+            Err(error) => {
+                // A library of another version can read this, or names both versions.
+                let _ = fdpass::send(&socket, &Reply::Failed { reason: error }.encode(), None);
+                return None;
+            }
+        };
+        match self.judged(rank, &socket) {
+            Ok(process) => {
+                debug!(rank, pid = process.pid, "a process has come to be a rank");
+                let _ = epoll::delete(&self.events, &socket);
+                let reply = Reply::Card { card: self.card.clone() };
+                fdpass::send(&socket, &reply.encode(), None).ok()?;
+                self.watch(socket.as_fd(), JOINER << 32 | u64::from(rank)).ok()?;
+                self.waiting.insert(rank, Joiner { process, control: socket });
+                Some(JoinerNews::Came { rank, size })
+            }
+            Err(reply) => {
+                let _ = fdpass::send(&socket, &reply.encode(), None);
+                None
+            }
+        }
+    }
+
+    /// The process at the other end, or the answer that it is no rank.
+    fn judged(&self, rank: u32, socket: &OwnedFd) -> Result<Process, Reply> {
+        let Ok(peer) = local::peer(socket) else { return Err(Reply::Elsewhere) };
+        if let Some(process) = self.ranks.get(&rank) {
+            // A pidfd is readable when its process has ended.
+            return Err(match is_ready(process, PollFlags::IN) {
+                true => Reply::Later,
+                false => Reply::Refused { rank, reason: "another process is the rank".into() },
+            });
+        }
+        if self.waiting.contains_key(&rank) {
+            let reason = format!("another process of this job has said that it is rank {rank}");
+            return Err(Reply::Failed { reason });
+        }
+        let gone =
+            |error: io::Error| Reply::Failed { reason: format!("pid {}: {error}", peer.pid) };
+        let id = Pid::from_raw(peer.pid).ok_or_else(|| gone(io::ErrorKind::NotFound.into()))?;
+        let pidfd = pidfd_open(id, PidfdFlags::empty()).map_err(|error| gone(error.into()))?;
+        Ok(Process { pid: peer.pid, pidfd })
+    }
+
+    fn read_joiner(&mut self, rank: u32) -> Option<JoinerNews> {
+        let Joiner { process, control } = self.waiting.get(&rank)?;
+        let mut bytes = [0; MAX_MESSAGE];
+        let came = match fdpass::receive(control, &mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            Ok((length, _)) => Request::decode(&bytes[..length]).ok(),
+            Err(_) => None,
+        };
+        match came {
+            Some(Request::Head { number, card }) => {
+                self.founder = Some(rank);
+                Some(JoinerNews::Head { number, card })
+            }
+            Some(Request::AgentCard { number, card }) if self.founder == Some(rank) => {
+                Some(JoinerNews::AgentCard { number, card })
+            }
+            _ => {
+                let pid = process.pid;
+                self.waiting.remove(&rank);
+                Some(JoinerNews::Gone { rank, pid })
+            }
+        }
+    }
+
+    /// Requests the card of an agent from the process manager.
+    pub(crate) fn request_card(&self, number: u32) {
+        if let Some(founder) = self.founder.and_then(|rank| self.waiting.get(&rank)) {
+            let reply = Reply::WantsCard { number };
+            let _ = fdpass::send(&founder.control, &reply.encode(), None);
+        }
+    }
+
+    /// The ranks whose processes wait.
+    pub(crate) fn waiting(&self) -> Vec<u32> {
+        self.waiting.keys().copied().collect()
+    }
+
+    /// The process of a waiting rank.
+    pub(crate) fn pid_of(&self, rank: u32) -> Option<i32> {
+        self.waiting.get(&rank).map(|joiner| joiner.process.pid)
+    }
+
+    /// Takes the process of a rank, which becomes the rank now.
+    pub(crate) fn take(&mut self, rank: u32) -> Option<Joiner> {
+        let joiner = self.waiting.remove(&rank)?;
+        let _ = epoll::delete(&self.events, &joiner.control);
+        let process = joiner.process.pidfd.try_clone().ok()?;
+        self.ranks.insert(rank, process);
+        Some(joiner)
+    }
+
+    /// Answers all processes that wait that they cannot be ranks.
+    pub(crate) fn refuse_all(&mut self, why: &str) {
+        let reply = Reply::Failed { reason: why.to_string() }.encode();
+        for joiner in std::mem::take(&mut self.waiting).into_values() {
+            let _ = fdpass::send(&joiner.control, &reply, None);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! A job whose processes another launcher has started (`rt-client/src/client/joining.rs`): this
+//! process is the agent of its host, and either the head, or called to the head.
+//!
+//! The head waits until all ranks have come, on its own host and with the agents that call, and
+//! then starts the job as [`super::run`] does. The processes run already: each gets its segment and
+//! keeps the connection with which it has come as its control socket.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use oxmpi_rt_proto::agent::{Branch, FromAgent, Receivers, ToAgent};
+use oxmpi_sys::host;
+use oxmpi_sys::spawn::Signals;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+use tracing::info;
+
+use super::{App, Host, Launch, LaunchError, Spread, prepare, run_with};
+use crate::hosts::agent::Agent;
+use crate::hosts::callers::{Callers, Invitation, call};
+use crate::hosts::child::{Child, timespec};
+use crate::hosts::head::RemoteAgent;
+use crate::hosts::joiners::{JoinerNews, Joiners};
+use crate::hosts::opening::HostAgent;
+
+/// The most missing ranks that a text names.
+const SHOWN: usize = 8;
+
+/// The agents and processes that have come, before their job starts.
+pub(crate) struct Gathered {
+    pub(crate) agents: Vec<RemoteAgent>,
+    pub(crate) joiners: Joiners,
+}
+
+/// Serves the processes of another launcher's job on this host, of which the first has passed a
+/// listening socket and the connection with itself. `launch` has the parameters. Returns when the
+/// job is over.
+pub fn serve_joined(
+    mut launch: Launch,
+    listener: OwnedFd,
+    founder: OwnedFd,
+) -> Result<i32, LaunchError> {
+    let signals = prepare(false)?;
+    let (callers, invitation) = Callers::listen(&launch.params, &launch.hostmap)?;
+    let card = invitation.encode();
+    let joiners = Joiners::new(listener, founder, card.clone())
+        .map_err(|error| LaunchError::Kernel("wait for the ranks", error))?;
+    let limit = Duration::from_secs(launch.params.mpi_join_limit_s());
+    let end = Instant::now() + limit;
+    let mut gathering = Gathering {
+        signals: &signals,
+        limit,
+        end,
+        size: None,
+        nodes: BTreeMap::new(),
+        children: Vec::new(),
+        joiners,
+        callers,
+    };
+    let found = gathering.await_head();
+    let (number, head) = gathering.refused_if(found)?;
+    if head != card {
+        let Gathering { callers, mut joiners, .. } = gathering;
+        let own = host::name();
+        let called = Invitation::decode(&head)
+            .map_err(|error| LaunchError::Join(format!("the card of the head: {error}")))
+            .and_then(|head| {
+                call(&head, number, callers.keys(), &own, limit)
+                    .map_err(|error| LaunchError::Kernel("reach the host of rank 0", error))
+            });
+        drop(callers);
+        return match called {
+            Ok(stream) => {
+                Agent::new(launch.library_directory, &signals, stream)?.with_joiners(joiners)?.run()
+            }
+            Err(error) => {
+                joiners.refuse_all(&error.to_string());
+                Err(error)
+            }
+        };
+    }
+    let complete = gathering.await_all();
+    gathering.refused_if(complete)?;
+    let (gathered, spread, apps) = gathering.into_job(&launch);
+    (launch.spread, launch.apps) = (spread, apps);
+    run_with(&launch, &signals, None, Some(gathered))
+}
+
+/// The wait for all ranks of a job.
+struct Gathering<'a> {
+    signals: &'a Signals,
+    limit: Duration,
+    end: Instant,
+    /// The number of the job's ranks, by the first process that has come.
+    size: Option<u32>,
+    /// The host of each rank that has come: 0 is this one, the others are those of `children`.
+    nodes: BTreeMap<u32, u32>,
+    children: Vec<Child>,
+    joiners: Joiners,
+    callers: Callers,
+}
+
+impl Gathering<'_> {
+    /// Passes a result on. An error is told to all processes that wait.
+    fn refused_if<T>(&mut self, result: Result<T, LaunchError>) -> Result<T, LaunchError> {
+        result.inspect_err(|error| self.joiners.refuse_all(&error.to_string()))
+    }
+
+    /// Waits for the card of the head, and this agent's number for the process manager.
+    fn await_head(&mut self) -> Result<(u32, Vec<u8>), LaunchError> {
+        loop {
+            for news in self.serve_joiners()? {
+                if let JoinerNews::Head { number, card } = news {
+                    return Ok((number, card));
+                }
+            }
+            self.wait("the card of the head")?;
+        }
+    }
+
+    /// Waits until all ranks have come.
+    fn await_all(&mut self) -> Result<(), LaunchError> {
+        loop {
+            for news in self.serve_joiners()? {
+                if let JoinerNews::AgentCard { number, card } = news {
+                    let card = card.and_then(|card| Invitation::decode(&card).ok());
+                    self.callers.know(number, card.map(|card| card.key));
+                }
+            }
+            for number in self.callers.serve() {
+                self.joiners.request_card(number);
+            }
+            self.welcome_callers();
+            self.read_children()?;
+            let count = self.nodes.len() as u64;
+            if self.size.is_some_and(|size| count >= u64::from(size)) {
+                return Ok(());
+            }
+            self.wait("all ranks")?;
+        }
+    }
+
+    /// Serves the processes of this host, and returns the messages about the process manager.
+    fn serve_joiners(&mut self) -> Result<Vec<JoinerNews>, LaunchError> {
+        let news = self.joiners.serve();
+        let news = news.map_err(|error| LaunchError::Kernel("wait for the ranks", error))?;
+        let mut others = Vec::new();
+        for one in news {
+            match one {
+                JoinerNews::Came { rank, size } => {
+                    if *self.size.get_or_insert(size) != size {
+                        let text = format!("its processes name several sizes: {size}");
+                        return Err(LaunchError::Join(text));
+                    }
+                    self.note_rank(rank, 0)?;
+                }
+                JoinerNews::Gone { rank, pid } => {
+                    let text = format!("rank {rank} (pid {pid}) has ended in MPI_Init");
+                    return Err(LaunchError::Join(text));
+                }
+                other => others.push(other),
+            }
+        }
+        Ok(others)
+    }
+
+    fn note_rank(&mut self, rank: u32, node: u32) -> Result<(), LaunchError> {
+        let is_new = self.nodes.insert(rank, node).is_none();
+        match is_new && self.size.is_none_or(|size| rank < size) {
+            true => Ok(()),
+            false => Err(LaunchError::Join(format!(
+                "two processes are rank {rank}, or it has fewer ranks"
+            ))),
+        }
+    }
+
+    fn welcome_callers(&mut self) {
+        for caller in self.callers.take_arrived() {
+            let node = self.children.len() as u32 + 1;
+            info!(host = caller.host, number = caller.number, node, "an agent has called");
+            let mut child = Child::called((node, caller.host), caller.stream);
+            let branch = Branch { node, fan_out: 1, hosts: Vec::new() };
+            child.post(&ToAgent::Branch(branch), Receivers::Child, None);
+            self.children.push(child);
+        }
+    }
+
+    fn read_children(&mut self) -> Result<(), LaunchError> {
+        for at in 0..self.children.len() {
+            let child = &mut self.children[at];
+            let (node, ended) = (child.node, child.read());
+            let mut came = Vec::new();
+            loop {
+                let next = child.next().and_then(|next| next.map(|next| next.read()).transpose());
+                match next.map_err(|error| child.senseless(&error))? {
+                    Some((_, FromAgent::Came { ranks })) => came.extend(ranks),
+                    Some((_, FromAgent::Failed { text, .. })) => {
+                        return Err(LaunchError::Join(text));
+                    }
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            if let Some(error) = ended {
+                return Err(child.why_ended(error));
+            }
+            came.into_iter().try_for_each(|rank| self.note_rank(rank, node))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for an event; an error after the limit, and if this process is to end.
+    fn wait(&mut self, awaited: &str) -> Result<(), LaunchError> {
+        let now = Instant::now();
+        if self.end <= now {
+            return Err(LaunchError::Join(self.missing(awaited)));
+        }
+        let end = self.callers.next_limit().map_or(self.end, |limit| self.end.min(limit));
+        self.children.iter_mut().for_each(|child| child.stream.flush());
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.joiners.events(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+        ];
+        self.callers.poll_into(&mut fds);
+        self.children.iter().for_each(|child| child.poll_into(&mut fds));
+        match poll(&mut fds, Some(&timespec(end.saturating_duration_since(now)))) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(LaunchError::Kernel("wait for the ranks", error.into())),
+        }
+        while let Ok(Some(number)) = self.signals.next() {
+            if Signal::from_named_raw(number) != Some(Signal::CHILD) {
+                return Err(LaunchError::Interrupted(number));
+            }
+        }
+        Ok(())
+    }
+
+    /// The text about the limit.
+    fn missing(&self, awaited: &str) -> String {
+        let size = self.size.unwrap_or(0);
+        let missing: Vec<u32> = (0..size).filter(|rank| !self.nodes.contains_key(rank)).collect();
+        let shown: Vec<String> = missing.iter().take(SHOWN).map(u32::to_string).collect();
+        let more = match missing.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(
+            "{awaited} have not come within {} s (mpi_join_limit_s): of {size} ranks {} are here, missing: {}{more}; each \
+             process that the launcher starts must call MPI_Init",
+            self.limit.as_secs(),
+            self.nodes.len(),
+            shown.join(", ")
+        )
+    }
+
+    /// The hosts and the program of the job, all of whose ranks have come.
+    fn into_job(self, launch: &Launch) -> (Gathered, Option<Spread>, Vec<App>) {
+        let path = self.joiners.waiting().first().and_then(|rank| self.joiners.pid_of(*rank));
+        let path = path.and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok());
+        let path = path.unwrap_or_else(|| PathBuf::from("the program of another launcher"));
+        let app = App {
+            ranks: self.nodes.len() as u32,
+            args: vec![path.clone().into_os_string()],
+            path,
+            inherited: std::env::vars_os().collect::<Vec<(OsString, OsString)>>(),
+            inherits_chosen: false,
+            env: Vec::new(),
+            directory: None,
+        };
+        let host = |name: &str, agent| Host { name: name.to_string(), agent, slots: 1 };
+        let here = [host(&host::name(), HostAgent::Unneeded)];
+        let called = self.children.iter().map(|child| host(&child.host, HostAgent::Called));
+        let spread = (!self.children.is_empty()).then(|| Spread {
+            hosts: here.into_iter().chain(called).collect(),
+            nodes: self.nodes.into_values().collect(),
+        });
+        let agents = RemoteAgent::of_children(launch, self.children);
+        (Gathered { agents, joiners: self.joiners }, spread, vec![app])
+    }
+}
