@@ -47,6 +47,8 @@ pub struct PmiEvidence {
     pub rank: Option<u32>,
     /// PMI_FD, if it is a socket with a peer.
     pub open_socket: Option<RawFd>,
+    /// PMI_FD, if it is no such socket, and the launcher that has set it still runs.
+    pub closed_socket: Option<RawFd>,
     /// PMI_PORT and PMI_ID, if something listens there.
     pub port: Option<(String, u32)>,
 }
@@ -126,11 +128,18 @@ impl Evidence {
     /// has started this one, if there is one. Below it only later evidence counts.
     pub fn gather(mpirun: Option<u32>) -> Evidence {
         let (line, is_below_mpirun) = line_of(id(), mpirun);
+        let socket: Option<RawFd> = number("PMI_FD");
+        let (open_socket, dead_socket) = match socket {
+            Some(socket) if is_live_socket(socket) => (Some(socket), None),
+            other => (None, other),
+        };
         Evidence {
             pmi: PmiEvidence {
                 size: number("PMI_SIZE"),
                 rank: number("PMI_RANK"),
-                open_socket: number("PMI_FD").filter(|socket| is_live_socket(*socket)),
+                open_socket,
+                closed_socket: dead_socket
+                    .filter(|_| !is_below_mpirun && has_starter(&line, "PMI_FD=")),
                 port: pmi_port(),
             },
             // Below our mpirun, our mpirun has set this variable.
@@ -178,6 +187,17 @@ impl Evidence {
         }
         managers
     }
+}
+
+/// Whether the process runs that has set this variable (with its `=`) for this process or an
+/// ancestor: it is the first ancestor without the variable. When it has ended, that is process 1.
+fn has_starter(line: &[i32], variable: &str) -> bool {
+    let has_variable = |process: &i32| {
+        // The environment of another user's process cannot be read: a launcher may be root's.
+        let all = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        all.split(|byte| *byte == 0).any(|one| one.starts_with(variable.as_bytes()))
+    };
+    line.iter().skip(1).find(|process| !has_variable(process)).is_some_and(|process| *process > 1)
 }
 
 fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {

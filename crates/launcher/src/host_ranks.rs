@@ -312,9 +312,12 @@ impl HostRanks {
 
     /// Notes the end of a rank. Peers must not connect to a listener that the rank has never
     /// requested.
-    pub(crate) fn note_end(&mut self, number: u32) {
+    pub(crate) fn note_end(&mut self, number: u32, guard: Option<&Guard>) {
         let Some(one) = self.all.get_mut(&number) else { return };
         one.running = false;
+        if let (Some(guard), false) = (guard, one.rank.is_child()) {
+            let _ = guard.forget_one(one.rank.process.pid);
+        }
         if let Some(plug) = &mut one.plug {
             plug.listener = None;
             plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);

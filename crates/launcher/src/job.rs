@@ -46,6 +46,9 @@
 //!     and the connected jobs fail; or the processes are survived if rule 8 holds.
 //! 14. When the reader of the launcher's output is gone, all jobs are ended without a message, as
 //!     SIGPIPE ends a program that writes there itself.
+//! 15. Another launcher that has started the processes ends them itself when one has failed, and
+//!     exits with the code of the failed one. This launcher signals them only if they still run
+//!     after [`YIELD_GRACE`].
 
 mod bonds;
 mod ending;
@@ -65,6 +68,9 @@ pub use oxmpi_rt_proto::process::{Exit, MpiStage};
 
 /// Between SIGTERM and SIGKILL when another rank failed.
 pub const FAILURE_GRACE: Duration = Duration::from_millis(400);
+/// The time for another launcher to end its processes when one of them has failed, before this
+/// launcher does: the other one then exits with the code of the failed one.
+pub const YIELD_GRACE: Duration = Duration::from_secs(1);
 /// Between the user's signal and SIGKILL.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 /// The interval of [`JobEvent::Seen`] while [`Jobs::watches`].
@@ -142,6 +148,11 @@ pub struct Jobs {
     death_code: Option<i32>,
     /// Some process has called MPI_Finalize and exited with 0.
     has_finished: bool,
+    /// Whether another launcher has started the processes of the first job.
+    is_below_other: bool,
+    /// The signal that ends processes, and the time until SIGKILL, if another launcher has not
+    /// ended the processes before.
+    postponed: Option<(i32, Duration)>,
     bonds: Bonds,
     said: HashSet<String>,
 }
@@ -161,6 +172,8 @@ impl Jobs {
             fails_by_codes: true,
             death_code: None,
             has_finished: false,
+            is_below_other: false,
+            postponed: None,
             bonds: Bonds::default(),
             said: HashSet::new(),
         };
@@ -172,6 +185,12 @@ impl Jobs {
     #[must_use]
     pub fn surviving(self, survives: bool) -> Jobs {
         Jobs { survives, ..self }
+    }
+
+    /// Sets whether another launcher has started the processes of the first job (rule 15).
+    #[must_use]
+    pub fn below_other(self, is_below_other: bool) -> Jobs {
+        Jobs { is_below_other, ..self }
     }
 
     /// Sets the hosts of the first job's processes, one for each; empty: the launcher's.
@@ -328,7 +347,9 @@ impl Jobs {
         match stage {
             // If the process is not survived, other launchers get a message of their own (rules 1
             // and 3).
-            MpiStage::Finalized => !self.survives || matches!(exit, Exit::Code(0) | Exit::Unknown),
+            MpiStage::Finalized => {
+                !self.survives || matches!(exit, Exit::Code(0) | Exit::Unknown | Exit::Unseen)
+            }
             MpiStage::Untouched => exit == Exit::Code(0),
             MpiStage::Initialized | MpiStage::Finalizing => false,
         }
@@ -375,7 +396,7 @@ impl Jobs {
             JobEvent::Hung { text } => self.hung(text, &mut out),
             JobEvent::Unread => self.unread(&mut out),
             JobEvent::Signal(signal) => self.signalled(signal, &mut out),
-            JobEvent::GraceOver => self.kill(&mut out),
+            JobEvent::GraceOver => self.grace_over(&mut out),
         }
         out
     }
@@ -435,12 +456,17 @@ impl Jobs {
             return;
         }
         self.left -= 1;
-        self.has_finished |= (exit, seen.stage) == (Exit::Code(0), MpiStage::Finalized);
+        self.has_finished |=
+            matches!(exit, Exit::Code(0) | Exit::Unseen) && seen.stage == MpiStage::Finalized;
         if self.world(rank).is_some_and(|world| world.phase == EndPhase::Running) {
             // A process that dies in MPI_Finalize has not finished it.
             let stage = if seen.stage.is_inside() { MpiStage::Initialized } else { seen.stage };
             match (exit, stage) {
-                (Exit::Code(0) | Exit::Unknown, MpiStage::Finalized) => {}
+                (Exit::Code(0) | Exit::Unknown | Exit::Unseen, MpiStage::Finalized) => {}
+                (Exit::Unseen, _) if self.survives => {
+                    self.survive(rank, &Fault::Unseen, 1, seen, out);
+                }
+                (Exit::Unseen, _) => self.fail(rank, &Fault::Unseen, 1, seen, out),
                 (Exit::Code(0), MpiStage::Initialized) if self.survives => {
                     self.survive(rank, &Fault::NoFinalize, 1, seen, out);
                 }

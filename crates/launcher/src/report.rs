@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     },
     /// Ended before MPI_Finalize; the launcher is not the parent and has no exit status.
     Gone,
+    /// Of a process that another launcher has started.
+    Unseen,
 }
 
 pub(crate) struct Subject<'a> {
@@ -74,7 +76,7 @@ fn what(subject: &Subject<'_>, fault: &Fault) -> String {
         Fault::NoInit { is_later: true, .. } => {
             out.push_str("exited without calling MPI_Init again, as a program before has done");
         }
-        Fault::Gone => out.push_str("ended without calling MPI_Finalize"),
+        Fault::Gone | Fault::Unseen => out.push_str("ended without calling MPI_Finalize"),
     }
     out.push_str(&call(seen));
     out
@@ -199,7 +201,7 @@ pub(crate) fn daemon(
             let (name, words, _, _) = signal_entry(signal);
             format!("was killed by {name} ({words})")
         }
-        (None, Exit::Unknown) => "has ended".to_string(),
+        (None, Exit::Unknown | Exit::Unseen) => "has ended".to_string(),
     };
     let mut out = format!("mpirun: the daemon of node {node} (pid {pid}, host {host}) {how}\n");
     out.push_str(
@@ -253,7 +255,7 @@ pub(crate) fn shell_code(exit: Exit) -> i32 {
     match exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => 128 + signal,
-        Exit::Unknown => 1,
+        Exit::Unknown | Exit::Unseen => 1,
     }
 }
 
@@ -305,6 +307,10 @@ fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
         Fault::Gone => (
             "the program that started this launcher, by spawning processes, is no more.".to_string(),
             "look at how that program ended; its processes end with it.".to_string(),
+        ),
+        Fault::Unseen => (
+            "the program left main, called exit, or was killed while MPI was active; its peers may wait for it in vain.".to_string(),
+            "the launcher that has started the ranks prints how the process ended.".to_string(),
         ),
         Fault::NoInit { other, is_later } => (
             match is_later {

@@ -22,6 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use oxmpi_fabric::Listening;
 use oxmpi_join::ProcessManager;
@@ -52,6 +53,8 @@ pub const SEGMENT_NUMBER: i32 = 62;
 pub const CONTROL_NUMBER: i32 = 63;
 /// The control socket's name in messages.
 const CONTROL: &str = "OxMPI's connection with mpirun";
+/// The time for the head to print the report on a call of MPI_Abort.
+const REPORT_TIME: Duration = Duration::from_millis(50);
 /// The node of a process whose node is unknown.
 pub const NOWHERE: u32 = u32::MAX;
 /// The version in [`BOOT_VARIABLE`], by which a library and a launcher of two releases notice each
@@ -291,7 +294,14 @@ impl Client {
     /// this rank called MPI_Abort). Returns at once whether the request was sent; the caller ends
     /// its process. In a singleton the text is printed here.
     pub fn abort(&self, code: i32, text: &str) -> bool {
-        self.report(&Request::Abort { code, text: text.to_string() }, text)
+        let is_sent = self.report(&Request::Abort { code, text: text.to_string() }, text);
+        let manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut manager) = manager {
+            // The other launcher may close the outputs when it ends the job: the report goes first.
+            std::thread::sleep(REPORT_TIME);
+            let _ = manager.abort(code, text);
+        }
+        is_sent
     }
 
     /// Requests a warning, printed once for all ranks. In a singleton it is printed here.

@@ -11,12 +11,13 @@
 //! and tasks of Slurm count only below it.
 
 use std::fmt;
+use std::os::fd::RawFd;
 
 use oxmpi_join::evidence::{Evidence, LiveManager};
 use oxmpi_param::Params;
 
-use crate::lost::lost_rank;
 pub use crate::lost::{LAUNCHER_VARIABLE, LostRank};
+use crate::lost::{is_below_rank, lost_rank};
 
 /// Prefixes of variables by which other launchers identify their processes. Variables that users
 /// set (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) are not among them, nor is SLURM_, which scripts
@@ -78,6 +79,8 @@ pub enum SingletonVerdict {
     Doubtful(String),
     /// One of several processes of the launcher with this manager.
     OneOfSeveral(LiveManager),
+    /// One of this many processes, whose connection with the manager is closed.
+    Closed { socket: RawFd, size: u32 },
 }
 
 /// A process that another launcher has started as one of several.
@@ -107,6 +110,14 @@ impl ForeignTask {
 pub enum NotAlone {
     #[error(transparent)]
     OtherLauncher(#[from] ForeignTask),
+    /// The connection with the process manager is closed.
+    #[error(
+        "a launcher that speaks PMI has started {size} processes of this program (PMI_SIZE={size}), but PMI_FD={socket} is \
+         closed here: an MPI program of this process has used it before, or a program between closes descriptors. Start each \
+         MPI program by a launch line of its own, or all by OxMPI's own launcher: mpirun -n {size} SCRIPT. If jobs of one rank \
+         are what you want: export OXMPI_MCA_mpi_allow_singletons=1"
+    )]
+    Closed { socket: RawFd, size: u32 },
     /// Our `mpirun` has started it as one of several ranks, but the process cannot find that
     /// `mpirun`.
     #[error(transparent)]
@@ -122,13 +133,16 @@ pub fn other_launcher(params: &Params) -> Result<Option<LiveManager>, NotAlone> 
     if let Some(lost) = lost_rank() {
         return Err(lost.into());
     }
-    match verdict(&evidence()) {
+    let evidence = evidence();
+    match verdict(&evidence) {
         SingletonVerdict::Alone => Ok(None),
         SingletonVerdict::Doubtful(line) => {
             oxmpi_sys::complain!("{line}");
             Ok(None)
         }
+        _ if is_below_rank(&evidence.line) => Ok(None),
         SingletonVerdict::OneOfSeveral(manager) => Ok(Some(manager)),
+        SingletonVerdict::Closed { socket, size } => Err(NotAlone::Closed { socket, size }),
     }
 }
 
@@ -142,6 +156,9 @@ fn verdict(evidence: &Evidence) -> SingletonVerdict {
     let of_several = |manager: &LiveManager| manager.tasks().is_none_or(|tasks| tasks > 1);
     if let Some(manager) = evidence.managers().into_iter().find(of_several) {
         return SingletonVerdict::OneOfSeveral(manager);
+    }
+    if let (Some(socket), Some(size @ 2..)) = (evidence.pmi.closed_socket, evidence.pmi.size) {
+        return SingletonVerdict::Closed { socket, size };
     }
     doubt(evidence).map_or(SingletonVerdict::Alone, SingletonVerdict::Doubtful)
 }
@@ -180,6 +197,11 @@ mod tests {
         Evidence { pmi, ..Evidence::default() }
     }
 
+    fn closed(size: u32) -> Evidence {
+        let pmi = PmiEvidence { closed_socket: Some(7), ..pmi(size, false).pmi };
+        Evidence { pmi, ..Evidence::default() }
+    }
+
     fn port() -> Evidence {
         let port = Some(("h:9".into(), 0));
         Evidence { pmi: PmiEvidence { port, ..PmiEvidence::default() }, ..Evidence::default() }
@@ -207,6 +229,13 @@ mod tests {
             ("nothing", Evidence::default(), alone),
             ("PMI", pmi(4, true), "4 by Pmi"),
             ("PMI, whose socket is gone", pmi(4, false), doubtful),
+            ("PMI, whose socket is closed", closed(4), "closed of 4"),
+            ("PMI of one, whose socket is closed", closed(1), alone),
+            (
+                "PMI, whose socket is closed, by srun",
+                Evidence { pmi: closed(4).pmi, ..slurm(None, Some(4), Some(30)) },
+                "4 by Slurm",
+            ),
             ("PMI of one", pmi(1, true), alone),
             ("PMI at a port", port(), "? by Pmi"),
             ("PMIx", pmix(Some(3), true), "3 by Pmix"),
@@ -246,6 +275,7 @@ mod tests {
             let found = match verdict(&evidence) {
                 SingletonVerdict::Alone => alone.to_string(),
                 SingletonVerdict::Doubtful(_) => doubtful.to_string(),
+                SingletonVerdict::Closed { size, .. } => format!("closed of {size}"),
                 SingletonVerdict::OneOfSeveral(manager) => {
                     let tasks = manager.tasks();
                     let tasks = tasks.map_or_else(|| "?".into(), |tasks: u32| tasks.to_string());

@@ -338,16 +338,30 @@ fn words_of(command: &[u8]) -> Vec<String> {
 /// which this process descends.
 fn ranks_of(launcher: u32, first: u32) -> Option<Vec<SegmentRank>> {
     let folder = std::fs::read_dir(format!("/proc/{launcher}/fd")).ok()?;
-    let is_nameless = |path: &Path| {
-        std::fs::read_link(path)
-            .is_ok_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"(deleted)"))
-    };
     let nameless = folder.flatten().map(|entry| entry.path()).filter(|path| is_nameless(path));
     Some(
         nameless
             .filter_map(|path| rank_at(&path, |owner| descends(owner, first, launcher)))
             .collect(),
     )
+}
+
+/// Whether an ancestor of this process, which are `line` after the process itself, is a living
+/// rank, so that this process is a tool of the rank.
+pub(crate) fn is_below_rank(line: &[i32]) -> bool {
+    let is_rank = |process: &i32| {
+        let process = process.cast_unsigned();
+        let folder = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+        let of_process = |seat: SegmentRank| seat.owner == Owner::Lives { is_of_this_line: true };
+        let files = folder.flatten().map(|entry| entry.path()).filter(|path| is_nameless(path));
+        files.filter_map(|path| rank_at(&path, |owner| owner == process)).any(of_process)
+    };
+    line.iter().skip(1).any(is_rank)
+}
+
+fn is_nameless(path: &Path) -> bool {
+    let target = std::fs::read_link(path);
+    target.is_ok_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"(deleted)"))
 }
 
 fn descends(owner: u32, first: u32, launcher: u32) -> bool {

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 pub enum Exit {
     Code(i32),
     Signal(i32),
-    /// Has ended; the launcher is not the parent and has no exit status.
+    /// A singleton has ended: its launcher is not its parent, and has no exit status.
     Unknown,
+    /// Another launcher has started the process, and alone gets its exit status.
+    Unseen,
 }
 
 /// The progress of a rank's use of MPI.

@@ -1,11 +1,11 @@
-//! Ending jobs, and the reports (rules 4, 5, 11, 12 and 14).
+//! Ending jobs, and the reports (rules 4, 5, 11, 12, 14 and 15).
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{
     Action, EndPhase, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Jobs, SIGINT, SIGKILL,
-    SIGPIPE, SIGTERM, TIMEOUT_CODE,
+    SIGPIPE, SIGTERM, TIMEOUT_CODE, YIELD_GRACE,
 };
 use crate::report::{self, Fault, Subject};
 
@@ -168,8 +168,25 @@ impl Jobs {
             out.push(Action::ReportFailure { firsts, code, text: text.to_string() });
         }
         let ranks = self.running_in(worlds);
-        if !ranks.is_empty() {
+        if ranks.is_empty() {
+            return;
+        }
+        // The user's signal reaches the other launcher's processes through that launcher too.
+        if self.is_below_other && signal == SIGTERM && grace == FAILURE_GRACE {
+            self.postponed = Some((signal, grace));
+            out.push(Action::Grace(YIELD_GRACE));
+        } else {
             out.push(Action::Signal { number: signal, ranks });
+            out.push(Action::Grace(grace));
+        }
+    }
+
+    /// The time is over that processes had to end.
+    pub(super) fn grace_over(&mut self, out: &mut Vec<Action>) {
+        let Some((number, grace)) = self.postponed.take() else { return self.kill(out) };
+        let ranks = self.running_in(&self.in_phase(EndPhase::Ending));
+        if !ranks.is_empty() {
+            out.push(Action::Signal { number, ranks });
             out.push(Action::Grace(grace));
         }
     }

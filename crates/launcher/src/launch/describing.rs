@@ -80,7 +80,7 @@ impl Launcher<'_> {
                 return None;
             }
             let rank = self.rank(*number);
-            if rank.is_none_or(|rank| !rank.is_child) {
+            if rank.is_none_or(|rank| !rank.is_child()) {
                 return Some(format!(
                     "{name} was not started by this mpirun, and would not be in the image"
                 ));

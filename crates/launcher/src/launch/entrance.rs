@@ -252,7 +252,7 @@ impl Launcher<'_> {
 
     /// Whether a process was started as a rank, or descends from that process.
     fn descends(&self, pid: u32, number: u32) -> bool {
-        let Some(rank) = self.rank(number).filter(|rank| rank.is_child) else { return false };
+        let Some(rank) = self.rank(number).filter(|rank| rank.is_child()) else { return false };
         line_of(pid, Some(std::process::id())).0.contains(&rank.process.pid)
     }
 

@@ -101,7 +101,7 @@ impl Launcher<'_> {
     }
 
     fn heir_of(&self, number: u32, exit: Exit) -> Heir {
-        let rank = self.rank(number).filter(|rank| rank.is_child && exit == Exit::Code(0));
+        let rank = self.rank(number).filter(|rank| rank.is_child() && exit == Exit::Code(0));
         let Some(rank) = rank else {
             return Heir::Nobody;
         };
@@ -133,7 +133,8 @@ impl Launcher<'_> {
     }
 
     pub(super) fn own_children(&self) -> HashSet<i32> {
-        let ranks = self.own.processes().filter(|rank| rank.is_child).map(|rank| rank.process.pid);
+        let ranks =
+            self.own.processes().filter(|rank| rank.is_child()).map(|rank| rank.process.pid);
         let others = self.relays.pids().chain([self.guard.pid()]);
         let carriers = self.far.iter().flatten().filter_map(|far| far.child.carrier());
         ranks.chain(others).chain(carriers).collect()

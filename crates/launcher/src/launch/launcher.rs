@@ -179,6 +179,7 @@ impl<'a> Launcher<'a> {
             job: Jobs::new(size, &host)
                 .surviving(launch.params.mpi_ft_enable())
                 .failing_by_codes(launch.params.mpi_abort_on_non_zero_status())
+                .below_other(joiners.is_some())
                 .spread_over(hosts_of(launch, &host)),
             signals,
             members: BTreeMap::new(),
@@ -505,7 +506,7 @@ impl<'a> Launcher<'a> {
         if let Some(member) = self.members.get_mut(&rank) {
             member.running = false;
         }
-        self.own.note_end(rank);
+        self.own.note_end(rank, Some(&self.guard));
         self.forget_services(rank);
         self.report_end_to_relay(rank);
         self.ports.ended(rank);

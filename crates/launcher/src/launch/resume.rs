@@ -36,7 +36,9 @@ use super::input::{Feed, Inputs};
 use super::launcher::Launcher;
 use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
-use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, raise_open_files};
+use super::start::{
+    Nested, Outputs, RankProcess, RankStarter, StartedRanks, boot, kernel, raise_open_files,
+};
 use super::still::send;
 use super::times::{StartPhase, StartTimes};
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
@@ -410,7 +412,7 @@ fn take_over(
         segment_fd,
         control,
         peer,
-        is_child: true,
+        starter: RankStarter::Own,
         clock_ahead_ns,
         postboxes: None,
         nested: None,

@@ -83,7 +83,7 @@ impl Launcher<'_> {
         self.handle_event(JobEvent::Spawned { ranks: size as u32, parents, bond });
         for rank in unwatched {
             self.own.signal(Signal::KILL, [rank]);
-            self.own.note_end(rank);
+            self.own.note_end(rank, Some(&self.guard));
             self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
             let seen = self.glimpse(rank);
             self.handle_event(JobEvent::Exited {

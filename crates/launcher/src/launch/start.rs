@@ -74,8 +74,7 @@ pub(crate) struct RankProcess {
     pub(crate) control: OwnedFd,
     /// The inode of the other end of `control`; `None`: a connection from the entrance.
     pub(crate) peer: Option<u64>,
-    /// Whether the launcher has started the process; not so for a singleton.
-    pub(crate) is_child: bool,
+    pub(crate) starter: RankStarter,
     /// By how much the launcher's clock is ahead of the process's: a restored process's clock stood
     /// still.
     pub(crate) clock_ahead_ns: i64,
@@ -83,6 +82,17 @@ pub(crate) struct RankProcess {
     pub(crate) postboxes: Option<Arc<PostboxFile>>,
     /// Set if the rank has its process numbers in a PID namespace of its own.
     pub(crate) nested: Option<Nested>,
+}
+
+/// Which process has started a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RankStarter {
+    /// This one, whose child it is.
+    Own,
+    /// A user, of a singleton.
+    User,
+    /// Another launcher.
+    OtherLauncher,
 }
 
 #[derive(Debug)]
@@ -94,6 +104,10 @@ pub(crate) struct Nested {
 }
 
 impl RankProcess {
+    pub(crate) fn is_child(&self) -> bool {
+        self.starter == RankStarter::Own
+    }
+
     /// The number here of the process that has called MPI_Init, if any: the segment has the number
     /// that the rank itself knows.
     pub(crate) fn owner(&self) -> Option<u32> {
@@ -111,8 +125,10 @@ impl RankProcess {
 }
 
 pub(crate) fn exit_of(rank: &RankProcess) -> rustix::io::Result<Option<Exit>> {
-    if !rank.is_child {
-        return Ok(Some(Exit::Unknown));
+    match rank.starter {
+        RankStarter::Own => {}
+        RankStarter::User => return Ok(Some(Exit::Unknown)),
+        RankStarter::OtherLauncher => return Ok(Some(Exit::Unseen)),
     }
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let status = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), options)?;
@@ -207,7 +223,7 @@ impl NewSegment {
             segment_fd: self.fd,
             control,
             peer: None,
-            is_child: false,
+            starter: RankStarter::OtherLauncher,
             clock_ahead_ns: 0,
             postboxes: None,
             nested: None,
@@ -330,7 +346,7 @@ pub(crate) fn adopt(
         segment_fd,
         control,
         peer: None,
-        is_child: false,
+        starter: RankStarter::User,
         clock_ahead_ns: 0,
         postboxes: None,
         nested: None,
@@ -455,10 +471,11 @@ impl Crew<'_> {
             match started {
                 Ok((mut one, outputs)) => {
                     one.postboxes = postboxes.get(&place.node).cloned();
-                    if one.is_child {
-                        // Fails only if the guard was killed; then the job runs unguarded.
-                        let _ = guard.watch(one.process.pid);
-                    }
+                    // Fails only if the guard was killed; then the job runs unguarded.
+                    let _ = match one.is_child() {
+                        true => guard.watch(one.process.pid),
+                        false => guard.watch_one(one.process.pid),
+                    };
                     let (rank, pid) = (self.boot.base + rank, one.process.pid);
                     debug!(rank, pid, program = %app.path.display(), "started a rank");
                     recruits.ranks.push(one);
@@ -601,7 +618,7 @@ fn start_one(
         segment_fd: made.fd,
         control,
         peer,
-        is_child: true,
+        starter: RankStarter::Own,
         clock_ahead_ns: 0,
         postboxes: None,
         nested: None,

@@ -78,7 +78,8 @@ pub(super) fn connect_patiently(name: &str) -> io::Result<OwnedFd> {
     // Checks the user, not the process: a restored rank may be in a PID namespace in which its
     // launcher has no number.
     if local::peer_user(&socket)? != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("a process of another user listens under its name"));
+        let text = "a process of another user listens under its name";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     fcntl_setfl(&socket, OFlags::empty())?;
     Ok(socket)

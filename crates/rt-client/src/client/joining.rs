@@ -176,11 +176,16 @@ impl JobPlace {
                 Ok(listener) => return self.start_agent(&listener),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => match self.apply(&name) {
                     Ok(applied) => applied,
-                    // The process with the name has ended since, or belongs to another user.
-                    Err(error) => {
-                        number += u32::from(error.kind() != io::ErrorKind::ConnectionRefused);
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        number += 1;
                         continue;
                     }
+                    // The agent with the name ends, and the name becomes free.
+                    Err(_) if Instant::now() < end => {
+                        std::thread::sleep(PAUSE);
+                        continue;
+                    }
+                    Err(error) => return Err(NotJoined::Agent(error.to_string())),
                 },
                 Err(error) => return Err(NotJoined::NoAgent(error.to_string())),
             };

@@ -23,6 +23,9 @@ pub const GUARD_VARIABLE: &str = "OXMPI_GUARD";
 
 pub const MAX_GUARDED: usize = 8192;
 
+/// Marks the number of a single process. Linux's numbers are below 2^22.
+const SINGLE: i32 = 1 << 30;
+
 impl Guard {
     /// Starts the guard: a fork of this process, which must have no other thread.
     pub fn start() -> io::Result<Guard> {
@@ -88,6 +91,17 @@ impl Guard {
     pub fn watch(&self, group: i32) -> io::Result<()> {
         rustix::io::write(&self.pipe, &group.to_ne_bytes())?;
         Ok(())
+    }
+
+    /// Puts a single process under guard, which leads no group of this launcher. When it has ended,
+    /// call [`Guard::forget_one`]: another process may get its number.
+    pub fn watch_one(&self, process: i32) -> io::Result<()> {
+        self.watch(process | SINGLE)
+    }
+
+    /// Takes a single process out of guard.
+    pub fn forget_one(&self, process: i32) -> io::Result<()> {
+        self.forget(process | SINGLE)
     }
 
     /// Takes a process group out of guard. Call it when no process of the group is left; its leader
@@ -167,7 +181,8 @@ fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
             }
         }
         for &group in &groups[..known] {
-            libc::kill(-group, libc::SIGKILL);
+            let is_single = group & SINGLE != 0;
+            libc::kill(if is_single { group & !SINGLE } else { -group }, libc::SIGKILL);
         }
         marked::kill_all(mark);
         clear_semaphores(launcher);

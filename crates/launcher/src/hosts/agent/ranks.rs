@@ -101,7 +101,7 @@ impl Agent<'_> {
                 self.output(rank, kind);
             }
         }
-        self.ranks.note_end(rank);
+        self.ranks.note_end(rank, self.guard.as_ref());
         self.inputs.remove(&rank);
         if let Some(seen) = self.ranks.get(rank).map(LocalRank::seen) {
             debug!(rank, pid = seen.pid, ?exit, stage = ?seen.stage, "a rank has ended");
