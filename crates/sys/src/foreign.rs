@@ -21,6 +21,7 @@ use std::sync::{Mutex, PoisonError};
 
 use self::environment::EnvironmentRequests;
 pub use self::error::{LibraryError, LibraryTexts};
+pub(crate) use self::signals::disposition;
 use self::signals::{Dispositions, ThreadSignals};
 
 /// A library that is loaded into this program. It is never unloaded, as such libraries start

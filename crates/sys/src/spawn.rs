@@ -22,7 +22,9 @@ pub use self::inherited::{
 };
 pub use self::namespace::{PidNamespace, identity_of, init, may_make_namespaces};
 pub use self::relayed::{RELAYED, relay, stand_ins, stands_for};
-pub use self::signals::{IGNORABLE, SignalMask, Signals, unignore_children, without_signals};
+pub use self::signals::{
+    IGNORABLE, SignalMask, Signals, survive_by_default, unignore_children, without_signals,
+};
 
 use self::signals::{full_mask, set_mask};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

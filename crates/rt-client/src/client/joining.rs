@@ -38,7 +38,9 @@ use oxmpi_join::slurm::SlurmStep;
 use oxmpi_join::{JoinError, JoinSettings, ProcessManager, SlurmAlone, connect};
 use oxmpi_param::Params;
 use oxmpi_shm::segment::Segment;
+use oxmpi_sys::spawn::survive_by_default;
 use oxmpi_sys::{fdpass, local, tracer};
+use rustix::process::Signal;
 
 use super::entering::connect_patiently;
 use super::serving::start_mpirun;
@@ -138,6 +140,10 @@ impl Client {
         let client = Client::of_rank(segment, fd, control)?;
         // The agent is no ancestor of the other ranks here, which read this one's memory.
         tracer::let_all_read();
+        if params.mpi_ft_enable() {
+            // Hydra notifies the others of a failed process by this signal.
+            survive_by_default(Signal::USR1);
+        }
         match step {
             Some(_) => leave(served),
             None => client.keep_manager(served),

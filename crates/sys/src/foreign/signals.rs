@@ -26,7 +26,7 @@ impl Dispositions {
     }
 }
 
-fn disposition(signal: c_int) -> Option<libc::sigaction> {
+pub(crate) fn disposition(signal: c_int) -> Option<libc::sigaction> {
     // SAFETY: zeros are valid for this structure of numbers; the call only fills it.
     unsafe {
         let mut now: libc::sigaction = zeroed();

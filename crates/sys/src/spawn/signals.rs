@@ -8,6 +8,9 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::foreign::disposition;
+use rustix::process::Signal;
+
 /// A set of signals for a thread to block.
 #[derive(Clone, Copy)]
 pub struct SignalMask(pub(super) libc::sigset_t);
@@ -71,13 +74,23 @@ pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
 pub const IGNORABLE: [i32; 5] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
 
+/// Lets this process survive a signal whose disposition is the default one, with an empty handler:
+/// programs that it executes have the default disposition again.
+pub fn survive_by_default(signal: Signal) {
+    extern "C" fn ignore(_: c_int) {}
+    let number = signal.as_raw();
+    let Some(mut action) = disposition(number).filter(|now| now.sa_sigaction == libc::SIG_DFL)
+    else {
+        return;
+    };
+    action.sa_sigaction = ignore as extern "C" fn(c_int) as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler does nothing, so it may run at any time.
+    unsafe { libc::sigaction(number, &raw const action, std::ptr::null_mut()) };
+}
+
 pub(super) fn is_ignored(signal: c_int) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: sigaction(2) only reads here, and fills `action` if it succeeds.
-    unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
-            && action.assume_init().sa_sigaction == libc::SIG_IGN
-    }
+    disposition(signal).is_some_and(|now| now.sa_sigaction == libc::SIG_IGN)
 }
 
 /// Resets an ignored SIGCHLD to its default: otherwise the kernel would reap the children itself,
