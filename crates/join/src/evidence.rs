@@ -33,6 +33,9 @@ pub struct Evidence {
     pub pmi: PmiEvidence,
     pub pmix: PmixEvidence,
     pub slurm: SlurmEvidence,
+    /// The variable with which another launcher has started this process or an ancestor as one of
+    /// several processes, if this process has no such variable, and its value if it is known.
+    pub emptied: Option<(&'static str, Option<u32>)>,
     /// The rank by any launcher.
     pub task_rank: Option<u32>,
     /// This process and its ancestors, without an `mpirun` of ours.
@@ -152,6 +155,13 @@ impl Evidence {
                 step_tasks: number("SLURM_STEP_NUM_TASKS"),
                 task: number("SLURM_TASK_PID"),
             },
+            emptied: if SIZES.iter().any(|name| std::env::var_os(name).is_some()) {
+                None
+            } else {
+                let of_ancestor = line.iter().skip(1).find_map(size_of_job);
+                let of_parent = || Some((variable_of_launcher(*line.get(1)?)?, None));
+                of_ancestor.map(|(name, size)| (name, Some(size))).or_else(of_parent)
+            },
             task_rank: ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"]
                 .into_iter()
                 .find_map(number),
@@ -189,15 +199,44 @@ impl Evidence {
     }
 }
 
-/// Whether the process runs that has set this variable (with its `=`) for this process or an
-/// ancestor: it is the first ancestor without the variable. When it has ended, that is process 1.
+/// The processes that start programs for a launcher, by name (15 characters), with that variable.
+const LAUNCHERS: [(&str, &str); 4] = [
+    ("hydra_pmi_proxy", "PMI_SIZE"),
+    ("slurmstepd", "SLURM_STEP_NUM_TASKS"),
+    ("prted", "OMPI_COMM_WORLD_SIZE"),
+    ("prterun", "OMPI_COMM_WORLD_SIZE"),
+];
+
+/// The variables with the number of processes of a job.
+const SIZES: [&str; 3] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
+
+/// The variable with which a process sets the size of a job for its children, if it is known as a
+/// launcher's by its name.
+fn variable_of_launcher(process: i32) -> Option<&'static str> {
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    LAUNCHERS.into_iter().find(|(known, _)| *known == name.trim_end()).map(|(_, name)| name)
+}
+
+/// The variable with which a launcher has started a process as one of several.
+fn size_of_job(process: &i32) -> Option<(&'static str, u32)> {
+    let all = std::fs::read(format!("/proc/{process}/environ")).ok()?;
+    let value = |name: &str| {
+        let mut all = all.split(|byte| *byte == 0).filter_map(|one| std::str::from_utf8(one).ok());
+        all.find_map(|one| one.strip_prefix(name)?.strip_prefix('=')?.parse::<u32>().ok())
+    };
+    SIZES.into_iter().find_map(|name| Some((name, value(name).filter(|size| *size > 1)?)))
+}
+
+/// Whether the launcher runs that has set this variable (with its `=`) for this process or an
+/// ancestor: it is the first ancestor without the variable.
 fn has_starter(line: &[i32], variable: &str) -> bool {
     let has_variable = |process: &i32| {
         // The environment of another user's process cannot be read: a launcher may be root's.
         let all = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         all.split(|byte| *byte == 0).any(|one| one.starts_with(variable.as_bytes()))
     };
-    line.iter().skip(1).find(|process| !has_variable(process)).is_some_and(|process| *process > 1)
+    let starter = line.iter().skip(1).find(|process| !has_variable(process));
+    starter.is_some_and(|process| variable_of_launcher(*process).is_some())
 }
 
 fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {

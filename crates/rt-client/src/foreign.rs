@@ -17,7 +17,7 @@ use oxmpi_join::evidence::{Evidence, LiveManager};
 use oxmpi_param::Params;
 
 pub use crate::lost::{LAUNCHER_VARIABLE, LostRank};
-use crate::lost::{is_below_rank, lost_rank};
+use crate::lost::{is_below_rank, lost_rank, taker_of};
 
 /// Prefixes of variables by which other launchers identify their processes. Variables that users
 /// set (OMPI_MCA_, HYDRA_, MPIR_CVAR_, I_MPI_) are not among them, nor is SLURM_, which scripts
@@ -81,6 +81,8 @@ pub enum SingletonVerdict {
     OneOfSeveral(LiveManager),
     /// One of this many processes, whose connection with the manager is closed.
     Closed { socket: RawFd, size: u32 },
+    /// One of this many processes, by a variable that an ancestor has and this process has not.
+    Emptied { variable: &'static str, size: Option<u32> },
 }
 
 /// A process that another launcher has started as one of several.
@@ -97,12 +99,16 @@ pub struct ForeignTask {
 
 impl ForeignTask {
     fn number(&self) -> String {
-        self.manager.tasks().map_or_else(|| "several".into(), |tasks| tasks.to_string())
+        shown_number(self.manager.tasks())
     }
 
     fn wanted(&self) -> String {
         self.manager.tasks().map_or_else(|| "N".into(), |tasks| tasks.to_string())
     }
+}
+
+fn shown_number(tasks: Option<u32>) -> String {
+    tasks.map_or_else(|| "several".into(), |tasks| tasks.to_string())
 }
 
 /// Why a process must not be a job of one rank.
@@ -118,6 +124,12 @@ pub enum NotAlone {
          are what you want: export OXMPI_MCA_mpi_allow_singletons=1"
     )]
     Closed { socket: RawFd, size: u32 },
+    /// A program between the launcher and this process has emptied the environment.
+    #[error(
+        "another launcher has started {0} processes of this program ({variable}), but each would be a job of one rank, because \
+         {why}. If jobs of one rank are what you want, set OXMPI_MCA_mpi_allow_singletons=1 for PROGRAM", shown_number(*size)
+    )]
+    Emptied { variable: &'static str, size: Option<u32>, why: String },
     /// Our `mpirun` has started it as one of several ranks, but the process cannot find that
     /// `mpirun`.
     #[error(transparent)]
@@ -143,6 +155,10 @@ pub fn other_launcher(params: &Params) -> Result<Option<LiveManager>, NotAlone> 
         _ if is_below_rank(&evidence.line) => Ok(None),
         SingletonVerdict::OneOfSeveral(manager) => Ok(Some(manager)),
         SingletonVerdict::Closed { socket, size } => Err(NotAlone::Closed { socket, size }),
+        SingletonVerdict::Emptied { variable, size } => {
+            let why = taker_of(&evidence.line, variable);
+            Err(NotAlone::Emptied { variable, size, why })
+        }
     }
 }
 
@@ -159,6 +175,9 @@ fn verdict(evidence: &Evidence) -> SingletonVerdict {
     }
     if let (Some(socket), Some(size @ 2..)) = (evidence.pmi.closed_socket, evidence.pmi.size) {
         return SingletonVerdict::Closed { socket, size };
+    }
+    if let Some((variable, size)) = evidence.emptied {
+        return SingletonVerdict::Emptied { variable, size };
     }
     doubt(evidence).map_or(SingletonVerdict::Alone, SingletonVerdict::Doubtful)
 }
@@ -202,6 +221,10 @@ mod tests {
         Evidence { pmi, ..Evidence::default() }
     }
 
+    fn emptied(size: u32) -> Evidence {
+        Evidence { emptied: Some(("PMI_SIZE", Some(size))), ..Evidence::default() }
+    }
+
     fn port() -> Evidence {
         let port = Some(("h:9".into(), 0));
         Evidence { pmi: PmiEvidence { port, ..PmiEvidence::default() }, ..Evidence::default() }
@@ -236,6 +259,7 @@ mod tests {
                 Evidence { pmi: closed(4).pmi, ..slurm(None, Some(4), Some(30)) },
                 "4 by Slurm",
             ),
+            ("an ancestor has the variables", emptied(4), "emptied of 4"),
             ("PMI of one", pmi(1, true), alone),
             ("PMI at a port", port(), "? by Pmi"),
             ("PMIx", pmix(Some(3), true), "3 by Pmix"),
@@ -276,6 +300,9 @@ mod tests {
                 SingletonVerdict::Alone => alone.to_string(),
                 SingletonVerdict::Doubtful(_) => doubtful.to_string(),
                 SingletonVerdict::Closed { size, .. } => format!("closed of {size}"),
+                SingletonVerdict::Emptied { size, .. } => {
+                    format!("emptied of {}", shown_number(size))
+                }
                 SingletonVerdict::OneOfSeveral(manager) => {
                     let tasks = manager.tasks();
                     let tasks = tasks.map_or_else(|| "?".into(), |tasks: u32| tasks.to_string());

@@ -100,16 +100,7 @@ impl fmt::Display for LostRank {
         )?;
         match &self.cause {
             Cause::NoEnvironment(taker) => {
-                let (who, remedy) = match taker {
-                    Taker::Known(name, remedy) => (format!("'{name}' has"), *remedy),
-                    Taker::Below(name) => (format!("'{name}', or a command that it has run, has"), ""),
-                    Taker::Unknown => ("a program between the two has".into(), ""),
-                };
-                write!(f, "{who} taken the variables of OxMPI out of its environment. ")?;
-                match remedy {
-                    "" => f.write_str("Keep those whose names begin with OXMPI_")?,
-                    remedy => write!(f, "Keep those whose names begin with OXMPI_: {remedy}")?,
-                }
+                f.write_str(&taker.explained("OxMPI", "those whose names begin with OXMPI_"))?;
             }
             Cause::OtherUser => f.write_str(
                 "it belongs to another user than mpirun. Ranks belong to the user of mpirun: start mpirun itself as that user \
@@ -155,7 +146,7 @@ fn end_job(lost: &LostRank) {
 struct Ancestor {
     pid: u32,
     name: String,
-    /// Whether the process was started with the variables of OxMPI; `None`: unreadable.
+    /// Whether the process was started with a variable of the launcher; `None`: unreadable.
     has_variables: Option<bool>,
 }
 
@@ -222,24 +213,47 @@ fn verdict(facts: LaunchEvidence) -> Option<LostRank> {
     let cause = match (facts.has_variables, facts.is_other_user) {
         (_, true) => Cause::OtherUser,
         (true, _) => Cause::Closed,
-        (false, _) => Cause::NoEnvironment(taker(&facts)),
+        (false, _) => Cause::NoEnvironment(taker(&facts.line, &facts.command)),
     };
     Some(LostRank { launcher, ranks, cause })
+}
+
+/// The program that has removed a variable of another launcher from the environment, for users, and
+/// the remedy. `line` is this process and its ancestors.
+pub(crate) fn taker_of(line: &[i32], variable: &str) -> String {
+    let line: Vec<Ancestor> =
+        line.iter().map(|process| Ancestor::of(process.cast_unsigned(), variable)).collect();
+    taker(&line, &[]).explained("the launcher", variable)
+}
+
+impl Taker {
+    /// A sentence for users; `kept` are the variables of `launcher` that are needed.
+    fn explained(&self, launcher: &str, kept: &str) -> String {
+        let (who, remedy) = match self {
+            Taker::Known(name, remedy) => (format!("'{name}' has"), *remedy),
+            Taker::Below(name) => (format!("'{name}', or a command that it has run, has"), ""),
+            Taker::Unknown => ("a program between the two has".into(), ""),
+        };
+        let remedy = if remedy.is_empty() { String::new() } else { format!(": {remedy}") };
+        format!(
+            "{who} taken the variables of {launcher} out of its environment. Keep {kept}{remedy}"
+        )
+    }
 }
 
 /// The program that has removed the variables: the nearest ancestor that is known for it; else a
 /// known name in the command of the nearest process with the variables, as `env` replaces itself by
 /// its program.
-fn taker(facts: &LaunchEvidence) -> Taker {
+fn taker(line: &[Ancestor], command: &[String]) -> Taker {
     let known = |name: &str| TAKERS.iter().find(|(taker, _)| *taker == name);
-    let mut ancestors = facts.line.iter().skip(1);
+    let mut ancestors = line.iter().skip(1);
     if let Some((name, remedy)) = ancestors.clone().find_map(|ancestor| known(&ancestor.name)) {
         return Taker::Known(name, remedy);
     }
     let holder = ancestors.find(|ancestor| ancestor.has_variables == Some(true));
     let command = match holder {
         Some(holder) => words_of(&command_of(holder.pid)),
-        None => facts.command.clone(),
+        None => command.to_vec(),
     };
     let words = command.iter().flat_map(|word| word.split_ascii_whitespace());
     let mut names = words.filter_map(|word| Path::new(word).file_name().and_then(OsStr::to_str));
@@ -258,7 +272,7 @@ impl LaunchEvidence {
         if !has_variables && (variable(LAUNCHER_VARIABLE) || variable(WAY_IN_VARIABLE)) {
             return None;
         }
-        let mut line = vec![Ancestor::of(id())];
+        let mut line = vec![Ancestor::of(id(), LAUNCHER_VARIABLE)];
         let mut next = parent_of(id());
         let mut launcher = None;
         while let Some(pid) = next.filter(|pid| *pid > 0 && line.len() < GENERATIONS) {
@@ -266,7 +280,7 @@ impl LaunchEvidence {
                 launcher = Some(pid);
                 break;
             }
-            line.push(Ancestor::of(pid));
+            line.push(Ancestor::of(pid, LAUNCHER_VARIABLE));
             next = parent_of(pid);
         }
         let first = line.last().map_or(0, |first| first.pid);
@@ -288,10 +302,10 @@ impl LaunchEvidence {
 }
 
 impl Ancestor {
-    fn of(pid: u32) -> Ancestor {
+    fn of(pid: u32, variable: &str) -> Ancestor {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let variables = std::fs::read(format!("/proc/{pid}/environ"));
-        let is_ours = |text: &[u8]| text.starts_with(LAUNCHER_VARIABLE.as_bytes());
+        let is_ours = |text: &[u8]| text.starts_with(variable.as_bytes());
         let has_variables = variables.ok().map(|text| text.split(|byte| *byte == 0).any(is_ours));
         Ancestor { pid, name: name.trim_end().to_string(), has_variables }
     }
@@ -489,7 +503,7 @@ mod tests {
         assert_eq!(lost_rank(), None);
         assert!(!is_launcher(id()) && !is_launcher(u32::MAX));
         assert_eq!(user_of(id()), Some(geteuid().as_raw()));
-        let own = Ancestor::of(id());
+        let own = Ancestor::of(id(), LAUNCHER_VARIABLE);
         assert!(own.pid == id() && !own.name.is_empty() && own.has_variables.is_some());
     }
 }
