@@ -56,7 +56,7 @@ pub(crate) struct Joiners {
     waiting: BTreeMap<u32, Joiner>,
     /// The processes that have become ranks.
     ranks: BTreeMap<u32, OwnedFd>,
-    /// The process that has started this agent, and asks the process manager.
+    /// The process that has started this agent, and queries the process manager.
     founder: Option<u32>,
 }
 

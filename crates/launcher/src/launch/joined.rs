@@ -104,7 +104,7 @@ struct Gathering<'a> {
 }
 
 impl Gathering<'_> {
-    /// Passes a result on. An error is told to all processes that wait.
+    /// Passes a result on. An error is also sent to all processes that wait.
     fn refused_if<T>(&mut self, result: Result<T, LaunchError>) -> Result<T, LaunchError> {
         result.inspect_err(|error| self.joiners.refuse_all(&error.to_string()))
     }

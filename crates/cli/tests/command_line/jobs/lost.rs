@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
 use crate::support::{shell_word, skip};
+use oxmpi_rt_client::client::BOOT_VERSION;
 
 const TRANSPORTS: [&[&str]; 2] = [&[], &["--mca", "rpi", "tcp"]];
 

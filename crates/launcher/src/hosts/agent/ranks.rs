@@ -191,7 +191,7 @@ impl Agent<'_> {
                 JoinerNews::Gone { rank, pid } => {
                     self.fail(0, false, format!("rank {rank} (pid {pid}) has ended in MPI_Init"));
                 }
-                // The head alone asks the process manager.
+                // The head alone queries the process manager.
                 JoinerNews::Head { .. } | JoinerNews::AgentCard { .. } => {}
             }
         }
