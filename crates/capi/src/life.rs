@@ -55,7 +55,7 @@ impl RankUsers {
             _ => RankState::Initialized,
         });
         if self.count == 0 {
-            library.client.leave_manager();
+            library.client.leave_other_launcher();
         }
     }
 }

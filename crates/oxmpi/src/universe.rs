@@ -129,7 +129,7 @@ impl<L: Level> Universe<L> {
         self.process.check_delivered()?;
         status.set_state(RankState::Finalized);
         self.process.answer_last();
-        self.client.leave_manager();
+        self.client.leave_other_launcher();
         Ok(())
     }
 

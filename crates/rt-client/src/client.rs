@@ -34,6 +34,7 @@ use oxmpi_sys::descriptor::Descriptor;
 use oxmpi_sys::{cpus, fdpass, local, spawn, tracer};
 
 use self::entering::Entered;
+use self::joining::leave;
 use crate::control::{self, DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::postboxes::SharedPostboxes;
 use crate::universe::Contact;
@@ -109,8 +110,9 @@ pub struct Client {
     restored: AtomicU32,
     /// The launcher's number among the user's on this machine, once other launchers matter.
     place: OnceLock<u32>,
-    /// The process manager of another launcher's job, until this process takes leave.
-    manager: Mutex<Option<Box<dyn ProcessManager>>>,
+    /// Set in another launcher's job: the process manager, until this process takes leave, if there
+    /// is one.
+    manager: OnceLock<Mutex<Option<Box<dyn ProcessManager>>>>,
 }
 
 impl Client {
@@ -201,7 +203,7 @@ impl Client {
     fn alone(segment: Arc<Segment>, fd: OwnedFd) -> Result<Client, BootError> {
         let fd = Descriptor::new(fd).map_err(BootError::Create)?;
         let (getting_launcher, place) = (Mutex::default(), OnceLock::new());
-        let (restored, manager) = (AtomicU32::new(segment.status().restored()), Mutex::default());
+        let (restored, manager) = (AtomicU32::new(segment.status().restored()), OnceLock::new());
         let control = OnceLock::new();
         Ok(Client { segment, fd, control, getting_launcher, restored, place, manager })
     }
@@ -278,16 +280,14 @@ impl Client {
         self.control.get().is_none()
     }
 
-    fn keep_manager(&self, manager: Option<Box<dyn ProcessManager>>) {
-        *self.manager.lock().unwrap_or_else(PoisonError::into_inner) = manager;
-    }
-
-    /// Takes leave of the process manager of another launcher's job, if there is one: from then on
-    /// that launcher does not take the end of this process for a failure.
-    pub fn leave_manager(&self) {
-        let manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A manager that is gone needs no leave.
-        manager.map(ProcessManager::leave);
+    /// Takes leave of another launcher, if this process belongs to its job: from then on neither
+    /// that launcher nor the head takes the end of this process for a failure.
+    pub fn leave_other_launcher(&self) {
+        if let Some(manager) = self.manager.get() {
+            // A head or a manager that is gone needs no leave.
+            let _ = self.ask(self.segment.boot().rank, &Request::Finished);
+            leave(take_manager(manager));
+        }
     }
 
     /// Requests the launcher to end the job with `code` and to print `text` (if it is empty, that
@@ -295,8 +295,7 @@ impl Client {
     /// its process. In a singleton the text is printed here.
     pub fn abort(&self, code: i32, text: &str) -> bool {
         let is_sent = self.report(&Request::Abort { code, text: text.to_string() }, text);
-        let manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut manager) = manager {
+        if let Some(mut manager) = self.manager.get().and_then(take_manager) {
             // The other launcher may close the outputs when it ends the job: the report goes first.
             std::thread::sleep(REPORT_TIME);
             let _ = manager.abort(code, text);
@@ -325,6 +324,12 @@ impl Client {
             fdpass::send(socket, &request.encode(), fd)
         }))
     }
+}
+
+fn take_manager(
+    manager: &Mutex<Option<Box<dyn ProcessManager>>>,
+) -> Option<Box<dyn ProcessManager>> {
+    manager.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// A random number that identifies all jobs of a launcher.

@@ -119,12 +119,20 @@ pub enum Request {
     /// message to the agent of the host. Answered by [`Reply::Card`], and later by
     /// [`Reply::Segment`] or [`Reply::Failed`]; or at once by [`Reply::Refused`] if the sender is a
     /// singleton, [`Reply::Later`] or [`Reply::Elsewhere`].
-    Join { rank: u32, size: u32 },
+    Join {
+        rank: u32,
+        size: u32,
+        /// The number of the process in its own PID namespace.
+        pid: u32,
+    },
     /// The card of the job's head, from the process that has started this agent and has the number
     /// `number` among the users of the process manager. Not answered.
     Head { number: u32, card: Vec<u8> },
     /// The answer to [`Reply::WantsCard`]; `None`: the process manager has none.
     AgentCard { number: u32, card: Option<Vec<u8>> },
+    /// The sender, which another launcher has started, has finalized MPI: its end is no failure, even
+    /// if its agent ends with it, as in a PID namespace. Answered by [`Reply::Done`].
+    Finished,
     /// Ends the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did
     /// not handle. Not answered.
     Abort {

@@ -290,6 +290,9 @@ impl<'a> Agent<'a> {
         };
         info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
         self.ranks.signal(Signal::KILL, self.ranks.numbers());
+        if let Some(joiners) = &mut self.joiners {
+            joiners.refuse_all("the host of rank 0 has given up the job, and says why");
+        }
         // Before the search for processes that ranks have left, which would find those of ssh.
         self.end_children();
         if let Some(guard) = self.guard.take() {

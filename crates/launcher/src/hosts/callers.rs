@@ -71,6 +71,12 @@ pub struct Invitation {
 }
 
 impl Invitation {
+    /// The invitation of a head that no agent can call.
+    pub(crate) fn to_nowhere() -> Result<Invitation, LaunchError> {
+        let key = key_pair()?.public();
+        Ok(Invitation { version: agent::VERSION, addresses: Vec::new(), key })
+    }
+
     /// The invitation as bytes for [`Invitation::decode`].
     pub fn encode(&self) -> Vec<u8> {
         codec::encode(self)
@@ -130,6 +136,10 @@ impl GuestState {
     }
 }
 
+fn key_pair() -> Result<KeyPair, LaunchError> {
+    KeyPair::generate().map_err(|e| LaunchError::Kernel("make a key pair", io::Error::other(e)))
+}
+
 /// The first bytes of the caller with this number; also the label of its secret.
 fn preamble(number: u32) -> Vec<u8> {
     [&MAGIC[..], &number.to_le_bytes()].concat()
@@ -151,8 +161,7 @@ impl Callers {
         addresses: Vec<SocketAddr>,
         silence: Duration,
     ) -> Result<(Callers, Invitation), LaunchError> {
-        let keys = KeyPair::generate()
-            .map_err(|e| LaunchError::Kernel("make a key pair", io::Error::other(e)))?;
+        let keys = key_pair()?;
         let invitation = Invitation { version: agent::VERSION, addresses, key: keys.public() };
         let callers = Callers {
             listener,

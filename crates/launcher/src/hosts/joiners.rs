@@ -20,6 +20,8 @@ use crate::launch::parts::is_ready;
 
 /// The most connections that have sent no message.
 const MOST_SILENT: usize = 256;
+/// The number of the connection with the process that has started this agent.
+const FOUNDER: u32 = 0;
 /// The number of the listener among the events.
 const LISTENER: u64 = 0;
 /// Of the connections, in the upper half of an event's 64 bits.
@@ -42,8 +44,8 @@ pub(crate) enum JoinerNews {
     Head { number: u32, card: Vec<u8> },
     /// The process manager's card of another agent.
     AgentCard { number: u32, card: Option<Vec<u8>> },
-    /// It has ended.
-    Gone { rank: u32, pid: i32 },
+    /// It has ended; a text for users.
+    Gone(String),
 }
 
 #[derive(Debug)]
@@ -70,7 +72,7 @@ impl Joiners {
             listener,
             card,
             newcomers: BTreeMap::new(),
-            next: 0,
+            next: FOUNDER,
             waiting: BTreeMap::new(),
             ranks: BTreeMap::new(),
             founder: None,
@@ -148,12 +150,17 @@ impl Joiners {
         let mut bytes = [0; MAX_MESSAGE];
         let request = match fdpass::receive(socket, &mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            Ok((0, _)) => {
+                self.newcomers.remove(&number);
+                let text = "the process that has started this agent has ended";
+                return (number == FOUNDER).then(|| JoinerNews::Gone(text.into()));
+            }
             Ok((length, _)) => Request::decode(&bytes[..length]).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         let socket = self.newcomers.remove(&number)?;
-        let (rank, size) = match request {
-            Ok(Request::Join { rank, size }) => (rank, size),
+        let (rank, size, pid) = match request {
+            Ok(Request::Join { rank, size, pid }) => (rank, size, pid),
             Ok(other) => {
                 debug!(?other, "a process has sent another request than that to join");
                 return None;
@@ -164,7 +171,7 @@ impl Joiners {
                 return None;
             }
         };
-        match self.judged(rank, &socket) {
+        match self.judged((rank, pid), &socket) {
             Ok(process) => {
                 debug!(rank, pid = process.pid, "a process has come to be a rank");
                 let _ = epoll::delete(&self.events, &socket);
@@ -182,8 +189,11 @@ impl Joiners {
     }
 
     /// The process at the other end, or the answer that it is no rank.
-    fn judged(&self, rank: u32, socket: &OwnedFd) -> Result<Process, Reply> {
-        let Ok(peer) = local::peer(socket) else { return Err(Reply::Elsewhere) };
+    fn judged(&self, (rank, pid): (u32, u32), socket: &OwnedFd) -> Result<Process, Reply> {
+        // In another PID namespace the process has another number, by which no peer reads its
+        // memory, or has none here.
+        let peer = local::peer(socket).ok().filter(|peer| peer.pid.cast_unsigned() == pid);
+        let Some(peer) = peer else { return Err(Reply::Elsewhere) };
         if let Some(process) = self.ranks.get(&rank) {
             // A pidfd is readable when its process has ended.
             return Err(match is_ready(process, PollFlags::IN) {
@@ -221,7 +231,7 @@ impl Joiners {
             _ => {
                 let pid = process.pid;
                 self.waiting.remove(&rank);
-                Some(JoinerNews::Gone { rank, pid })
+                Some(JoinerNews::Gone(format!("rank {rank} (pid {pid}) has ended in MPI_Init")))
             }
         }
     }

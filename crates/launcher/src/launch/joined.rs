@@ -11,12 +11,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{Branch, FromAgent, Receivers, ToAgent};
 use oxmpi_sys::host;
 use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{App, Host, Launch, LaunchError, Spread, prepare, run_with};
 use crate::hosts::agent::Agent;
@@ -37,53 +38,24 @@ pub(crate) struct Gathered {
 
 /// Serves the processes of another launcher's job on this host, of which the first has passed a
 /// listening socket and the connection with itself. `launch` has the parameters. Returns when the
-/// job is over.
+/// job is over. An error before the start is sent to the processes, which print it.
 pub fn serve_joined(
     mut launch: Launch,
     listener: OwnedFd,
     founder: OwnedFd,
 ) -> Result<i32, LaunchError> {
     let signals = prepare(false)?;
-    let (callers, invitation) = Callers::listen(&launch.params, &launch.hostmap)?;
-    let card = invitation.encode();
-    let joiners = Joiners::new(listener, founder, card.clone())
-        .map_err(|error| LaunchError::Kernel("wait for the ranks", error))?;
-    let limit = Duration::from_secs(launch.params.mpi_join_limit_s());
-    let end = Instant::now() + limit;
-    let mut gathering = Gathering {
-        signals: &signals,
-        limit,
-        end,
-        size: None,
-        nodes: BTreeMap::new(),
-        children: Vec::new(),
-        joiners,
-        callers,
-    };
+    let mut gathering = Gathering::begin(&launch, &signals, (listener, founder))?;
     let found = gathering.await_head();
-    let (number, head) = gathering.refused_if(found)?;
-    if head != card {
-        let Gathering { callers, mut joiners, .. } = gathering;
-        let own = host::name();
-        let called = Invitation::decode(&head)
-            .map_err(|error| LaunchError::Join(format!("the card of the head: {error}")))
-            .and_then(|head| {
-                call(&head, number, callers.keys(), &own, limit)
-                    .map_err(|error| LaunchError::Kernel("reach the host of rank 0", error))
-            });
-        drop(callers);
-        return match called {
-            Ok(stream) => {
-                Agent::new(launch.library_directory, &signals, stream)?.with_joiners(joiners)?.run()
-            }
-            Err(error) => {
-                joiners.refuse_all(&error.to_string());
-                Err(error)
-            }
-        };
+    let Some((number, head)) = gathering.unless_refused(found) else { return Ok(1) };
+    if head != gathering.card {
+        let called = gathering.call_head(&head, number);
+        let Some(stream) = gathering.unless_refused(called) else { return Ok(1) };
+        let agent = Agent::new(launch.library_directory, &signals, stream)?;
+        return agent.with_joiners(gathering.joiners)?.run();
     }
     let complete = gathering.await_all();
-    gathering.refused_if(complete)?;
+    let Some(()) = gathering.unless_refused(complete) else { return Ok(1) };
     let (gathered, spread, apps) = gathering.into_job(&launch);
     (launch.spread, launch.apps) = (spread, apps);
     run_with(&launch, &signals, None, Some(gathered))
@@ -100,13 +72,54 @@ struct Gathering<'a> {
     nodes: BTreeMap<u32, u32>,
     children: Vec<Child>,
     joiners: Joiners,
-    callers: Callers,
+    card: Vec<u8>,
+    /// An error if this host has no network, which jobs on one host do not need.
+    callers: Result<Callers, String>,
 }
 
-impl Gathering<'_> {
-    /// Passes a result on. An error is also sent to all processes that wait.
-    fn refused_if<T>(&mut self, result: Result<T, LaunchError>) -> Result<T, LaunchError> {
-        result.inspect_err(|error| self.joiners.refuse_all(&error.to_string()))
+impl<'a> Gathering<'a> {
+    fn begin(
+        launch: &Launch,
+        signals: &'a Signals,
+        (listener, founder): (OwnedFd, OwnedFd),
+    ) -> Result<Gathering<'a>, LaunchError> {
+        let (callers, invitation) = match Callers::listen(&launch.params, &launch.hostmap) {
+            Ok((callers, invitation)) => (Ok(callers), invitation),
+            Err(error) => (Err(error.to_string()), Invitation::to_nowhere()?),
+        };
+        let card = invitation.encode();
+        let joiners = Joiners::new(listener, founder, card.clone())
+            .map_err(|error| LaunchError::Kernel("wait for the ranks", error))?;
+        let limit = Duration::from_secs(launch.params.mpi_join_limit_s());
+        Ok(Gathering {
+            signals,
+            limit,
+            end: Instant::now() + limit,
+            size: None,
+            nodes: BTreeMap::new(),
+            children: Vec::new(),
+            joiners,
+            card,
+            callers,
+        })
+    }
+
+    /// The value; an error is sent to all processes that wait.
+    fn unless_refused<T>(&mut self, result: Result<T, LaunchError>) -> Option<T> {
+        let refused = result.inspect_err(|error| {
+            warn!(%error, "the job cannot start");
+            self.joiners.refuse_all(&error.to_string());
+        });
+        refused.ok()
+    }
+
+    /// Calls the head as the agent with this number.
+    fn call_head(&self, head: &[u8], number: u32) -> Result<Stream, LaunchError> {
+        let head = Invitation::decode(head)
+            .map_err(|error| LaunchError::Join(format!("the card of the head: {error}")))?;
+        let callers = self.callers.as_ref().map_err(|error| LaunchError::Join(error.clone()))?;
+        call(&head, number, callers.keys(), &host::name(), self.limit)
+            .map_err(|error| LaunchError::Kernel("reach the host of rank 0", error))
     }
 
     /// Waits for the card of the head, and this agent's number for the process manager.
@@ -127,11 +140,13 @@ impl Gathering<'_> {
             for news in self.serve_joiners()? {
                 if let JoinerNews::AgentCard { number, card } = news {
                     let card = card.and_then(|card| Invitation::decode(&card).ok());
-                    self.callers.know(number, card.map(|card| card.key));
+                    self.callers.iter_mut().for_each(|callers| {
+                        callers.know(number, card.as_ref().map(|card| card.key))
+                    });
                 }
             }
-            for number in self.callers.serve() {
-                self.joiners.request_card(number);
+            if let Ok(callers) = &mut self.callers {
+                callers.serve().into_iter().for_each(|number| self.joiners.request_card(number));
             }
             self.welcome_callers();
             self.read_children()?;
@@ -157,10 +172,7 @@ impl Gathering<'_> {
                     }
                     self.note_rank(rank, 0)?;
                 }
-                JoinerNews::Gone { rank, pid } => {
-                    let text = format!("rank {rank} (pid {pid}) has ended in MPI_Init");
-                    return Err(LaunchError::Join(text));
-                }
+                JoinerNews::Gone(text) => return Err(LaunchError::Join(text)),
                 other => others.push(other),
             }
         }
@@ -178,7 +190,8 @@ impl Gathering<'_> {
     }
 
     fn welcome_callers(&mut self) {
-        for caller in self.callers.take_arrived() {
+        let Ok(callers) = &mut self.callers else { return };
+        for caller in callers.take_arrived() {
             let node = self.children.len() as u32 + 1;
             info!(host = caller.host, number = caller.number, node, "an agent has called");
             let mut child = Child::called((node, caller.host), caller.stream);
@@ -218,13 +231,14 @@ impl Gathering<'_> {
         if self.end <= now {
             return Err(LaunchError::Join(self.missing(awaited)));
         }
-        let end = self.callers.next_limit().map_or(self.end, |limit| self.end.min(limit));
+        let callers_limit = self.callers.as_ref().ok().and_then(Callers::next_limit);
+        let end = callers_limit.map_or(self.end, |limit| self.end.min(limit));
         self.children.iter_mut().for_each(|child| child.stream.flush());
         let mut fds = vec![
             PollFd::from_borrowed_fd(self.joiners.events(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
         ];
-        self.callers.poll_into(&mut fds);
+        self.callers.iter().for_each(|callers| callers.poll_into(&mut fds));
         self.children.iter().for_each(|child| child.poll_into(&mut fds));
         match poll(&mut fds, Some(&timespec(end.saturating_duration_since(now)))) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -247,11 +261,15 @@ impl Gathering<'_> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let here = self.nodes.len();
+        let seconds = self.limit.as_secs();
+        let network = match &self.callers {
+            Ok(_) => String::new(),
+            Err(error) => format!("; other hosts cannot reach this one: {error}"),
+        };
         format!(
-            "{awaited} have not come within {} s (mpi_join_limit_s): of {size} ranks {} are here, missing: {}{more}; each \
-             process that the launcher starts must call MPI_Init",
-            self.limit.as_secs(),
-            self.nodes.len(),
+            "it waited {seconds} s (mpi_join_limit_s) for {awaited}: {here} of {size} ranks are here, and ranks {}{more} are \
+             missing; each process that the launcher starts must call MPI_Init{network}",
             shown.join(", ")
         )
     }

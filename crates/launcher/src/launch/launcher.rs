@@ -112,7 +112,7 @@ pub(super) struct Launcher<'a> {
     /// The listener for later ranks and tools.
     pub(super) entrance: Option<Entrance>,
     /// Answers processes of another launcher's job that come late.
-    joiners: Option<Joiners>,
+    pub(super) joiners: Option<Joiners>,
     pub(super) universe: u64,
     pub(super) ports: Ports,
     pub(super) secret: [u8; 32],

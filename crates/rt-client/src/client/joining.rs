@@ -30,7 +30,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use oxmpi_join::evidence::LiveManager;
@@ -144,16 +144,17 @@ impl Client {
             // Hydra notifies the others of a failed process by this signal.
             survive_by_default(Signal::USR1);
         }
-        match step {
-            Some(_) => leave(served),
-            None => client.keep_manager(served),
+        if step.is_some() {
+            // A meeting has served its purpose.
+            leave(served.take());
         }
+        let _ = client.manager.set(Mutex::new(served));
         Ok(Some(client))
     }
 }
 
-fn leave(manager: Option<Box<dyn ProcessManager>>) {
-    // The process is not needed by the manager any more, whose failure changes nothing.
+/// Takes leave of a process manager. Its failure changes nothing.
+pub(super) fn leave(manager: Option<Box<dyn ProcessManager>>) {
     manager.map(ProcessManager::leave);
 }
 
@@ -222,7 +223,7 @@ impl JobPlace {
     }
 
     fn request(&self) -> Request {
-        Request::Join { rank: self.rank, size: self.size }
+        Request::Join { rank: self.rank, size: self.size, pid: std::process::id() }
     }
 
     /// Connects with the agent that has this name, and says which rank this process is.

@@ -188,9 +188,7 @@ impl Agent<'_> {
         for one in news {
             match one {
                 JoinerNews::Came { rank, .. } => self.post(&FromAgent::Came { ranks: vec![rank] }),
-                JoinerNews::Gone { rank, pid } => {
-                    self.fail(0, false, format!("rank {rank} (pid {pid}) has ended in MPI_Init"));
-                }
+                JoinerNews::Gone(text) => self.fail(0, false, text),
                 // The head alone queries the process manager.
                 JoinerNews::Head { .. } | JoinerNews::AgentCard { .. } => {}
             }

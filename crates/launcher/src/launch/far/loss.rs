@@ -7,7 +7,7 @@ use std::time::Instant;
 use tracing::warn;
 
 use super::super::launcher::{JobMember, Launcher};
-use crate::job::{Exit, JobEvent};
+use crate::job::{Exit, JobEvent, MpiStage};
 use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::StreamError;
 
@@ -109,10 +109,13 @@ impl Launcher<'_> {
             [0, 1].into_iter().filter(|kind| member.far_open[*kind]).map(|kind| (*rank, kind))
         });
         let open: Vec<(u32, usize)> = open.collect();
-        let mut ranks = Vec::new();
+        let (mut ranks, mut finished) = (Vec::new(), Vec::new());
+        let is_below_other = self.joiners.is_some();
         for (rank, member) in self.members.iter_mut().filter(|(_, member)| is_lost(member)) {
             if std::mem::take(&mut member.running) {
-                ranks.push(*rank);
+                // In a PID namespace of its own the agent has ended with the rank.
+                let is_over = is_below_other && member.seen.stage == MpiStage::Finalized;
+                if is_over { finished.push(*rank) } else { ranks.push(*rank) }
             }
         }
         open.into_iter().for_each(|(rank, kind)| self.take_output(rank, kind, &[]));
@@ -124,7 +127,13 @@ impl Launcher<'_> {
         }
         // Before survivors get failure notices and query their relays.
         nodes.iter().for_each(|node| self.report_loss_to_relays(*node));
-        self.handle_event(JobEvent::HostLost { host, ranks: ranks.clone(), text });
+        for rank in finished {
+            let seen = self.glimpse(rank);
+            self.note_end(rank, Exit::Unseen, seen);
+        }
+        if !ranks.is_empty() || !is_below_other {
+            self.handle_event(JobEvent::HostLost { host, ranks: ranks.clone(), text });
+        }
         ranks.into_iter().for_each(|rank| self.report_end_to_others(rank, false));
         for (asker, wanted) in requests {
             let reason = "the agent of its host is lost".to_string();
