@@ -55,7 +55,7 @@ impl RankUsers {
             _ => RankState::Initialized,
         });
         if self.count == 0 {
-            library.client.leave_other_launcher();
+            library.client.leave_manager();
         }
     }
 }
@@ -223,6 +223,7 @@ extern "C" fn at_exit() {
         users.has_left = true;
         library.client.segment().status().set_state(RankState::Finalized);
         library.process.take_leave();
+        library.client.report_end();
     }
 }
 

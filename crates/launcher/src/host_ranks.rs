@@ -142,6 +142,14 @@ impl HostRanks {
         self.all.keys().copied().collect()
     }
 
+    /// The ranks that end with their launcher: all but the processes of another launcher that have
+    /// finalized MPI.
+    pub(crate) fn unfinished(&self) -> Vec<u32> {
+        let is_over =
+            |one: &LocalRank| !one.rank.is_child() && one.seen().stage == MpiStage::Finalized;
+        self.iter().filter(|(_, one)| !is_over(one)).map(|(number, _)| number).collect()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

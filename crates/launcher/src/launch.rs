@@ -24,6 +24,7 @@ mod entrance;
 mod environment;
 mod far;
 mod files;
+mod finishing;
 mod functions;
 mod heirs;
 mod hold;

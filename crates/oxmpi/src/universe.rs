@@ -129,7 +129,8 @@ impl<L: Level> Universe<L> {
         self.process.check_delivered()?;
         status.set_state(RankState::Finalized);
         self.process.answer_last();
-        self.client.leave_other_launcher();
+        self.client.leave_manager();
+        self.client.report_end();
         Ok(())
     }
 

@@ -280,13 +280,18 @@ impl Client {
         self.control.get().is_none()
     }
 
-    /// Takes leave of another launcher, if this process belongs to its job: from then on neither
-    /// that launcher nor the head takes the end of this process for a failure.
-    pub fn leave_other_launcher(&self) {
-        if let Some(manager) = self.manager.get() {
-            // A head or a manager that is gone needs no leave.
+    /// Takes leave of the process manager of another launcher's job, if there is one: from then on
+    /// that launcher does not take the end of this process for a failure.
+    pub fn leave_manager(&self) {
+        leave(self.manager.get().and_then(take_manager));
+    }
+
+    /// In another launcher's job, informs the head that this process has finalized MPI and ends:
+    /// its agent may end with it. Waits for the head, so no peer may need this process any more.
+    pub fn report_end(&self) {
+        if self.manager.get().is_some() {
+            // A head that is gone needs no report.
             let _ = self.ask(self.segment.boot().rank, &Request::Finished);
-            leave(take_manager(manager));
         }
     }
 

@@ -130,8 +130,8 @@ pub enum Request {
     Head { number: u32, card: Vec<u8> },
     /// The answer to [`Reply::WantsCard`]; `None`: the process manager has none.
     AgentCard { number: u32, card: Option<Vec<u8>> },
-    /// The sender, which another launcher has started, has finalized MPI: its end is no failure, even
-    /// if its agent ends with it, as in a PID namespace. Answered by [`Reply::Done`].
+    /// The sender, which another launcher has started, has finalized MPI and ends: its end is no
+    /// failure, even if its agent ends with it, as in a PID namespace. Answered by [`Reply::Done`].
     Finished,
     /// Ends the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did
     /// not handle. Not answered.

@@ -289,7 +289,7 @@ impl<'a> Agent<'a> {
             }
         };
         info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
-        self.ranks.signal(Signal::KILL, self.ranks.numbers());
+        self.ranks.signal(Signal::KILL, self.ranks.unfinished());
         if let Some(joiners) = &mut self.joiners {
             joiners.refuse_all("the host of rank 0 has given up the job, and says why");
         }

@@ -99,8 +99,7 @@ impl Launcher<'_> {
                 let seen = self.glimpse(rank);
                 self.take_abort(JobEvent::Abort { rank, code, text, seen });
             }
-            // The state of the sender came with the message.
-            Request::Finished => self.conclude(rank, Ok((0, String::new()))),
+            Request::Finished => self.note_finished(rank),
             // Only valid as the first message of a new connection.
             Request::Enter { .. }
             | Request::Return { .. }

@@ -113,6 +113,8 @@ pub(super) struct Launcher<'a> {
     pub(super) entrance: Option<Entrance>,
     /// Answers processes of another launcher's job that come late.
     pub(super) joiners: Option<Joiners>,
+    /// Ranks of this host that wait until all have finalized MPI.
+    pub(super) finishing: Vec<u32>,
     pub(super) universe: u64,
     pub(super) ports: Ports,
     pub(super) secret: [u8; 32],
@@ -202,6 +204,7 @@ impl<'a> Launcher<'a> {
             relays: Relays::default(),
             entrance,
             joiners,
+            finishing: Vec::new(),
             universe: boot.job_id,
             ports: Ports::default(),
             secret,
@@ -608,6 +611,7 @@ impl<'a> Launcher<'a> {
         self.check_missing();
         self.check_calls(now);
         self.check_entrants(now);
+        self.answer_finishing();
         self.check_sinks();
     }
 
