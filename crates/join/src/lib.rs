@@ -47,7 +47,7 @@ pub mod slurm;
 mod value;
 
 use self::evidence::LiveManager;
-pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager, SpawnedProgram};
+pub use self::manager::{JoinError, LONGEST_KEY, ProcessManager};
 pub use self::rendezvous::SlurmAlone;
 use self::slurm::SlurmStep;
 use std::path::Path;

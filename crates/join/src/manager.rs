@@ -32,21 +32,6 @@ pub trait ProcessManager: Debug + Send {
     /// has left none there.
     fn get(&mut self, rank: u32, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError>;
 
-    /// Starts further processes as a job of their own, with values that they can [`inherited`]
-    /// there. Returns when the manager has started them.
-    ///
-    /// [`inherited`]: ProcessManager::inherited
-    fn spawn(
-        &mut self,
-        programs: &[SpawnedProgram],
-        values: &[(&str, &[u8])],
-        limit: Duration,
-    ) -> Result<(), JoinError>;
-
-    /// A value that the process has left here that has spawned this job; `None` if this job was
-    /// not spawned, or not with this key.
-    fn inherited(&mut self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError>;
-
     /// Has the manager end all processes of the job. The launcher ends with this code if it can,
     /// and prints the text if it prints texts. This process is usually ended as well; if the
     /// function returns, the caller ends the process.
@@ -69,19 +54,6 @@ pub(crate) fn check_key(key: &str, manager: impl FnOnce() -> String) -> Result<(
     }
     let why = "a key has letters, digits, '-', '_' and '.', 40 at most";
     Err(JoinError::Key { manager: manager(), key: key.to_string(), why })
-}
-
-/// The operation in the texts about [`ProcessManager::spawn`].
-pub(crate) const SPAWN: &str = "start further processes (MPI_Comm_spawn)";
-
-/// Some processes with the same command, for [`ProcessManager::spawn`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpawnedProgram {
-    pub program: String,
-    pub arguments: Vec<String>,
-    pub processes: u32,
-    /// Hints for the launcher by their names in MPI, such as `wdir` and `host`.
-    pub hints: Vec<(String, String)>,
 }
 
 /// The end of a wait.
@@ -156,9 +128,6 @@ pub enum JoinError {
     /// Without a manager, a process that takes part in no further call. `why` follows its name.
     #[error("{manager}: {call} cannot end, as {process} {why}")]
     Lost { manager: String, call: &'static str, process: String, why: String },
-    /// The manager does not have this operation.
-    #[error("{manager} cannot {call}; {remedy}")]
-    Unable { manager: String, call: &'static str, remedy: &'static str },
     /// A key or a value that no manager takes: a fault of the caller.
     #[error("'{key}' cannot be left with {manager}: {why}")]
     Key { manager: String, key: String, why: &'static str },

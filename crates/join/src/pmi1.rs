@@ -12,10 +12,7 @@
 //! - A second value under a key replaces the first one at once, also before a fence.
 //! - After `finalize` the manager closes the socket. A later program of the process finds it
 //!   closed.
-//! - Hydra 5.0 at a port starts no further processes: its proxy hangs in most attempts. It also
-//!   hangs in some cases when a process ends without `finalize` or `abort`.
-//! - Slurm starts further processes by another `srun` in the allocation, which waits for free
-//!   processors.
+//! - Hydra 5.0 at a port hangs in some cases when a process ends without `finalize` or `abort`.
 //! - For a key without a value each manager answers by another result code.
 
 mod line;
@@ -32,8 +29,8 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use self::line::{PmiAnswer, is_one_line, is_word, take_line};
-use crate::manager::{Deadline, JoinError, ProcessManager, SPAWN, SpawnedProgram, check_key};
+use self::line::{PmiAnswer, is_word, take_line};
+use crate::manager::{Deadline, JoinError, ProcessManager, check_key};
 use crate::value::{LEAST_ROOM, MOST_PARTS, decoded, first_part, part_key, split};
 
 /// The limit for the answer to a request that waits for no other process.
@@ -81,7 +78,6 @@ pub struct Pmi1 {
     job: String,
     /// The longest value, in bytes.
     longest_value: usize,
-    is_at_port: bool,
 }
 
 impl Pmi1 {
@@ -111,7 +107,6 @@ impl Pmi1 {
 
     fn converse(socket: OwnedFd, manager: String, who: PmiIdentity) -> Result<Pmi1, JoinError> {
         let mut lines = PmiLines { socket, unread: Vec::new(), manager, is_broken: false };
-        let is_at_port = matches!(who, PmiIdentity::Id(_));
         let (rank, size) = match who {
             PmiIdentity::Known { rank, size } => (rank, size),
             PmiIdentity::Id(id) => identify(&mut lines, id)?,
@@ -134,7 +129,7 @@ impl Pmi1 {
         let name = lines.call("cmd=get_my_kvsname", "my_kvsname")?;
         let job = name.text("kvsname").filter(|job| is_word(job)).map(String::from);
         let job = job.ok_or_else(|| lines.strange("cmd=get_my_kvsname", "no name"))?;
-        Ok(Pmi1 { lines, rank, size, job, longest_value, is_at_port })
+        Ok(Pmi1 { lines, rank, size, job, longest_value })
     }
 
     /// The length that is left for a value in a line with this key.
@@ -184,42 +179,6 @@ impl Pmi1 {
         }
         decoded(&text).map(Some).ok_or_else(|| strange(self, &text))
     }
-
-    /// The lines of one program of a spawn.
-    fn spawn_lines(
-        &self,
-        (place, total): (usize, usize),
-        program: &SpawnedProgram,
-        preput: &[(String, String)],
-    ) -> Result<String, JoinError> {
-        let mut lines = format!(
-            "mcmd=spawn\nnprocs={}\nexecname={}\ntotspawns={total}\nspawnssofar={}\n",
-            program.processes,
-            program.program,
-            place + 1
-        );
-        for (number, argument) in program.arguments.iter().enumerate() {
-            lines += &format!("arg{}={argument}\n", number + 1);
-        }
-        lines += &format!("argcnt={}\npreput_num={}\n", program.arguments.len(), preput.len());
-        for (number, (key, text)) in preput.iter().enumerate() {
-            lines += &format!("preput_key_{number}={key}\npreput_val_{number}={text}\n");
-        }
-        lines += &format!("info_num={}\n", program.hints.len());
-        for (number, (key, text)) in program.hints.iter().enumerate() {
-            lines += &format!("info_key_{number}={key}\ninfo_val_{number}={text}\n");
-        }
-        let hints = program.hints.iter().flat_map(|(key, text)| [key, text]);
-        let mut texts = [&program.program].into_iter().chain(&program.arguments).chain(hints);
-        match texts.find(|text| !is_one_line(text)) {
-            None => Ok(lines + "endcmd"),
-            Some(text) => Err(JoinError::Key {
-                manager: self.shown(),
-                key: text.clone(),
-                why: "the words of a program that is spawned by PMI-1 have one line each",
-            }),
-        }
-    }
 }
 
 /// By which a process knows its rank.
@@ -257,10 +216,6 @@ fn identify(lines: &mut PmiLines, id: u32) -> Result<(u32, u32), JoinError> {
 /// The key under which a rank's value stands: managers have one set of keys for all processes.
 fn full_key(rank: u32, key: &str) -> String {
     format!("{rank}-{key}")
-}
-
-fn inherited_key(key: &str) -> String {
-    format!("inherited-{key}")
 }
 
 fn connected(address: &str, manager: &str) -> Result<OwnedFd, JoinError> {
@@ -310,44 +265,6 @@ impl ProcessManager for Pmi1 {
 
     fn get(&mut self, rank: u32, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
         self.value(&full_key(rank, key), limit)
-    }
-
-    fn spawn(
-        &mut self,
-        programs: &[SpawnedProgram],
-        values: &[(&str, &[u8])],
-        limit: Duration,
-    ) -> Result<(), JoinError> {
-        if self.is_at_port {
-            return Err(JoinError::Unable {
-                manager: self.shown(),
-                call: SPAWN,
-                remedy: "leave out the option -pmi-port of mpiexec",
-            });
-        }
-        let mut preput = Vec::new();
-        for (key, value) in values {
-            check_key(key, || self.shown())?;
-            let parts = self.parts(&inherited_key(key), value)?;
-            preput.extend(
-                parts
-                    .into_iter()
-                    .enumerate()
-                    .map(|(number, part)| (part_key(&inherited_key(key), number), part)),
-            );
-        }
-        let mut all = String::new();
-        for (place, program) in programs.iter().enumerate() {
-            all += &self.spawn_lines((place, programs.len()), program, &preput)?;
-            all.push('\n');
-        }
-        let answer = self.lines.exchange(all.trim_end(), "spawn_result", Deadline::after(limit))?;
-        let why = answer.refusal();
-        why.map_or(Ok(()), |why| Err(self.lines.refused(SPAWN, why)))
-    }
-
-    fn inherited(&mut self, key: &str, limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
-        self.value(&inherited_key(key), limit)
     }
 
     /// PMI-1 has no room for the text: the caller prints it.
@@ -448,12 +365,6 @@ impl PmiLines {
         self.is_broken = true;
         Err(match error.kind() {
             std::io::ErrorKind::TimedOut if request == FENCE => limit.fence_passed(&self.manager),
-            std::io::ErrorKind::TimedOut if request.starts_with("mcmd=spawn") => {
-                let remedy = "under Slurm the new processes wait for free processors: leave some \
-                              free in the allocation, or start the job with 'export \
-                              SLURM_OVERLAP=1'";
-                limit.late(&self.manager, SPAWN, remedy)
-            }
             std::io::ErrorKind::TimedOut => limit.passed(&self.manager, &shortened(request)),
             _ => self.gone(request, error.to_string()),
         })

@@ -17,7 +17,6 @@
 //! - Slurm's server has no `PMIx_Spawn`.
 
 mod declarations;
-mod spawned;
 mod waiting;
 
 use std::ffi::CString;
@@ -30,14 +29,12 @@ use std::time::Duration;
 use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals, text};
 
 use self::declarations::{
-    ByteObject, COLLECT_DATA, Data, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERR_TIMEOUT, GLOBAL,
-    IMMEDIATE, JOB_SIZE, OPERATION_SUCCEEDED, PARENT_ID, PmixInfo, PmixSymbols, PmixValue, Proc,
-    RANK_WILDCARD, SUCCESS, Status, TYPE_BYTE_OBJECT,
+    ByteObject, COLLECT_DATA, Data, ERR_NOT_FOUND, ERR_TIMEOUT, GLOBAL, IMMEDIATE, JOB_SIZE,
+    OPERATION_SUCCEEDED, PmixInfo, PmixSymbols, PmixValue, Proc, RANK_WILDCARD, SUCCESS, Status,
+    TYPE_BYTE_OBJECT,
 };
-use self::spawned::SpawnArguments;
-use self::waiting::{TakenAnswer, limited, on_spawn, on_status, on_value, run};
-use crate::manager::{Deadline, JoinError, ProcessManager, SPAWN, SpawnedProgram, check_key};
-use crate::value::{decoded, encoded};
+use self::waiting::{TakenAnswer, limited, on_status, on_value, run};
+use crate::manager::{Deadline, JoinError, ProcessManager, check_key};
 
 /// The limit for `PMIx_Init`, which waits for the server of this node only.
 const INIT_PATIENCE: Duration = Duration::from_secs(20);
@@ -45,10 +42,6 @@ const INIT_PATIENCE: Duration = Duration::from_secs(20);
 const END_PATIENCE: Duration = Duration::from_secs(5);
 /// The limit for a query about the own job.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// By this variable a spawned job inherits values: the name of the parent's job, then KEY=TEXT
-/// pairs, separated by blanks.
-const INHERITED: &str = "OXMPI_INHERITED";
-
 static PMIX: LibraryTexts = LibraryTexts {
     name: "PMIx",
     needed: "PMIx of version 3, 4 or 5",
@@ -262,50 +255,6 @@ impl ProcessManager for Pmix {
         }
     }
 
-    /// Of the hints, `wdir` and `host` have names in PMIx. The server ignores others.
-    fn spawn(
-        &mut self,
-        programs: &[SpawnedProgram],
-        values: &[(&str, &[u8])],
-        limit: Duration,
-    ) -> Result<(), JoinError> {
-        let mut inherited = format!("{INHERITED}={}", self.job);
-        for (key, value) in values {
-            check_key(key, || self.shown())?;
-            inherited += &format!(" {key}={}", encoded(value));
-        }
-        let inherited = self.text(&inherited)?;
-        let text = |text: &str| self.text(text);
-        let arguments = SpawnArguments::new(programs, &inherited, text)?;
-        let symbols = self.library.symbols;
-        let deadline = Deadline::after(limit);
-        let ended = run(Box::new(arguments), deadline, |arguments, outcome| {
-            let apps = &arguments.apps;
-            // SAFETY: the arguments live until the callback, which gets the outcome once. Arrays
-            // and strings are memory of malloc(3), which the library may enlarge.
-            unsafe {
-                (symbols.PMIx_Spawn_nb)(null(), 0, apps.as_ptr(), apps.len(), on_spawn, outcome)
-            }
-        });
-        match ended {
-            None => Err(deadline.passed(&self.shown(), "PMIx_Spawn")),
-            Some((ERR_NOT_SUPPORTED, _)) => Err(JoinError::Unable {
-                manager: self.shown(),
-                call: SPAWN,
-                remedy: "Slurm can with 'srun --mpi=pmi2'",
-            }),
-            Some((status, _)) => self.check("PMIx_Spawn", status),
-        }
-    }
-
-    fn inherited(&mut self, key: &str, _limit: Duration) -> Result<Option<Vec<u8>>, JoinError> {
-        // A job that a spawned process starts in another way inherits the variable as well.
-        let parent = self.fetch(self.me, PARENT_ID.to_owned(), PATIENCE)?;
-        let TakenAnswer::Job(parent) = parent else { return Ok(None) };
-        let text = std::env::var(INHERITED).unwrap_or_default();
-        Ok(inherited_value(&text, &parent, key))
-    }
-
     fn abort(&mut self, code: i32, text: &str) -> JoinError {
         let symbols = self.library.symbols;
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
@@ -331,14 +280,6 @@ impl ProcessManager for Pmix {
     }
 }
 
-/// A value in the variable [`INHERITED`], if a process of `parent` has set it.
-fn inherited_value(text: &str, parent: &str, key: &str) -> Option<Vec<u8>> {
-    let mut words = text.split(' ');
-    words.next().filter(|job| *job == parent)?;
-    let mut pairs = words.filter_map(|pair| pair.split_once('='));
-    decoded(pairs.find(|(name, _)| *name == key)?.1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,15 +298,5 @@ mod tests {
         assert!(error.contains("pmix_library") && error.contains("libpmix2"), "{error}");
         let other = Pmix::connect("libc.so.6").unwrap_err().to_string();
         assert!(other.contains("PMIx_Get_version") && other.contains("no PMIx"), "{other}");
-    }
-
-    #[test]
-    fn values_are_inherited_from_the_own_parent_only() {
-        let text = format!("a@1 port={} empty=", encoded(b"x y"));
-        assert_eq!(inherited_value(&text, "a@1", "port").unwrap(), b"x y");
-        assert_eq!(inherited_value(&text, "a@1", "empty").unwrap(), b"");
-        assert_eq!(inherited_value(&text, "a@1", "other"), None);
-        assert_eq!(inherited_value(&text, "a@2", "port"), None);
-        assert_eq!(inherited_value("", "a@1", "port"), None);
     }
 }

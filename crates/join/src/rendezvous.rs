@@ -98,7 +98,7 @@ use self::sockets::MeetingSockets;
 use crate::manager::check_key;
 use crate::munge::{Munge, MungeError, Opened};
 use crate::slurm::SlurmStep;
-use crate::{JoinError, ProcessManager, SpawnedProgram};
+use crate::{JoinError, ProcessManager};
 
 /// Members wait longer than the hub by this time, so that the text of the hub, which knows all
 /// nodes, reaches them.
@@ -341,23 +341,6 @@ impl ProcessManager for SlurmAlone {
 
     fn get(&mut self, rank: u32, key: &str, _: Duration) -> Result<Option<Vec<u8>>, JoinError> {
         Ok(self.meeting.get(rank, key).map(<[u8]>::to_vec))
-    }
-
-    fn spawn(
-        &mut self,
-        _: &[SpawnedProgram],
-        _: &[(&str, &[u8])],
-        _: Duration,
-    ) -> Result<(), JoinError> {
-        Err(JoinError::Unable {
-            manager: self.shown(),
-            call: "start further processes",
-            remedy: "start the program by srun --mpi=pmi2, which can, or by mpirun",
-        })
-    }
-
-    fn inherited(&mut self, _: &str, _: Duration) -> Result<Option<Vec<u8>>, JoinError> {
-        Ok(None)
     }
 
     /// Informs the processes of the other nodes, which notice it in their next call. Slurm itself

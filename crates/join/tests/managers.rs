@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use oxmpi_join::evidence::Evidence;
-use oxmpi_join::{JoinError, JoinSettings, ProcessManager, SpawnedProgram, connect};
+use oxmpi_join::{JoinSettings, ProcessManager, connect};
 
 use support::launchers::{LAUNCHERS, Launcher};
 use support::texts;
@@ -42,8 +42,6 @@ fn process() {
         "values" => values(manager),
         "abort" => abort(manager),
         "late" => late(manager),
-        "spawn" => spawn(manager),
-        "spawned" => spawned(manager),
         other => panic!("there is no role {other}"),
     }
 }
@@ -70,7 +68,6 @@ fn values(mut manager: Box<dyn ProcessManager>) {
         }
         manager.fence(LONG).unwrap();
     }
-    assert_eq!(manager.inherited("port", LONG).unwrap(), None);
     let text = format!("\nrank {rank} of {size} in {}\n", manager.job());
     manager.leave().unwrap();
     print!("{text}");
@@ -94,38 +91,6 @@ fn late(mut manager: Box<dyn ProcessManager>) {
         std::process::exit(3);
     }
     std::thread::sleep(LONG);
-}
-
-fn spawn(mut manager: Box<dyn ProcessManager>) {
-    if manager.rank() == 0 {
-        let program = SpawnedProgram {
-            program: "/usr/bin/env".into(),
-            arguments: [&*format!("{ROLE}=spawned"), &own()]
-                .into_iter()
-                .chain(AS_PROCESS)
-                .map(String::from)
-                .collect(),
-            processes: 2,
-            hints: vec![("wdir".into(), "/".into())],
-        };
-        match manager.spawn(&[program], &[("port", b"a \0 b")], LONG) {
-            Ok(()) => {}
-            Err(JoinError::Unable { call, .. }) => println!("\nunable to {call}\n"),
-            Err(error) => println!("\n{error}\n"),
-        }
-    }
-    manager.fence(LONG).unwrap();
-    manager.leave().unwrap();
-}
-
-fn spawned(mut manager: Box<dyn ProcessManager>) {
-    let port = manager.inherited("port", LONG).unwrap();
-    let text = format!("\nchild {} of {}: {port:?}\n", manager.rank(), manager.size());
-    manager.fence(LONG).unwrap();
-    // Slurm 22.05 can lose its answer to the spawn if the new step ends at once.
-    std::thread::sleep(Duration::from_secs(1));
-    manager.leave().unwrap();
-    print!("{text}");
 }
 
 fn own() -> String {
@@ -209,26 +174,6 @@ mod night {
             let Some(outcome) = run(launcher, "late") else { continue };
             assert!(outcome.0 != 0 && begun.elapsed() < LONG / 2, "{launcher:?}: {outcome:?}");
             assert_eq!(count(&outcome.1, "'fence' within 0.3 s"), 1, "{launcher:?}: {outcome:?}");
-        }
-    }
-
-    #[test]
-    #[ignore = "cargo xtask nightly"]
-    fn launchers_start_further_processes_that_inherit_values() {
-        for launcher in LAUNCHERS {
-            let Some(mut command) = launcher.command(PROCESSES) else { continue };
-            // Slurm's new processes take the processors of the others.
-            command.arg(own()).args(AS_PROCESS).env(ROLE, "spawn").env("SLURM_OVERLAP", "1");
-            let outcome = texts(&command.output().unwrap());
-            assert_eq!(outcome.0, 0, "{launcher:?}: {outcome:?}");
-            if [Launcher::Srun("pmix"), Launcher::HydraAtPort].contains(&launcher) {
-                assert_eq!(count(&outcome.1, "unable to start"), 1, "{launcher:?}: {outcome:?}");
-                continue;
-            }
-            for rank in 0..2 {
-                let line = format!("child {rank} of 2: Some([97, 32, 0, 32, 98])");
-                assert_eq!(count(&outcome.1, &line), 1, "{launcher:?}: {outcome:?}");
-            }
         }
     }
 }

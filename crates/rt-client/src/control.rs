@@ -124,6 +124,8 @@ pub enum Request {
         size: u32,
         /// The number of the process in its own PID namespace.
         pid: u32,
+        /// The evidence of that launcher, for diagnostics.
+        evidence: String,
     },
     /// The card of the job's head, from the process that has started this agent and has the number
     /// `number` among the users of the process manager. Not answered.
@@ -229,7 +231,9 @@ impl Request {
 
     fn text(&mut self) -> Option<&mut String> {
         match self {
-            Request::Abort { text, .. } | Request::Say { text } => Some(text),
+            Request::Abort { text, .. }
+            | Request::Say { text }
+            | Request::Join { evidence: text, .. } => Some(text),
             Request::Publish { service, .. }
             | Request::Unpublish { service, .. }
             | Request::LookUp { service } => Some(service),

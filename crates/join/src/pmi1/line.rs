@@ -45,11 +45,6 @@ pub(super) fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether a text can be a value of `mcmd=spawn`, in which each pair has its own line.
-pub(super) fn is_one_line(text: &str) -> bool {
-    !text.bytes().any(|byte| byte < b' ' && byte != b'\t')
-}
-
 /// The bytes after the first end of a line, which stay in `unread`, and the line before it.
 pub(super) fn take_line(unread: &mut Vec<u8>) -> Option<String> {
     let end = unread.iter().position(|byte| *byte == b'\n')?;
@@ -92,7 +87,6 @@ mod tests {
     #[test]
     fn words_have_no_blanks() {
         assert!(is_word("a=b") && !is_word("a b") && !is_word("") && !is_word("a\n"));
-        assert!(is_one_line("a b\tc") && is_one_line("") && !is_one_line("a\nb"));
     }
 
     proptest! {

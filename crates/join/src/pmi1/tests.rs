@@ -76,7 +76,6 @@ fn a_value_of_any_length_comes_back() {
     assert_eq!(pmi.get(1, &key, LONG).unwrap().unwrap(), long);
     assert_eq!(pmi.get(1, "empty", LONG).unwrap().unwrap(), b"");
     assert_eq!(pmi.get(0, "empty", LONG).unwrap(), None);
-    assert_eq!(pmi.inherited("parent", LONG).unwrap(), None);
     pmi.leave().unwrap();
     let requests = served.join().unwrap();
     assert_eq!(requests.last().unwrap(), "cmd=finalize");
@@ -98,10 +97,8 @@ fn keys_that_not_every_manager_takes_are_refused() {
 fn a_manager_at_a_port_names_the_rank() {
     let lines = "cmd=initack rc=0\ncmd=set size=3\ncmd=set rank=2\ncmd=set debug=0\n";
     let (socket, _served) = manager(is_at("cmd=initack pmiid=7", lines));
-    let mut pmi = Pmi1::converse(socket, "M".into(), PmiIdentity::Id(7)).unwrap();
+    let pmi = Pmi1::converse(socket, "M".into(), PmiIdentity::Id(7)).unwrap();
     assert_eq!((pmi.rank(), pmi.size()), (2, 3));
-    let spawn = pmi.spawn(&[], &[], LONG).unwrap_err().to_string();
-    assert!(spawn.contains("leave out the option -pmi-port"), "{spawn}");
     let (socket, _served) =
         manager(is_at("cmd=initack", "cmd=initack\ncmd=set size=3\ncmd=set debug=0\n"));
     let error = Pmi1::converse(socket, "M".into(), PmiIdentity::Id(7)).unwrap_err();
@@ -154,41 +151,6 @@ fn values_of_other_programs_are_errors() {
     assert!(error.contains("(vector,(0,1,2))"), "{error}");
     let (pmi, _served) = begun(is_at("cmd=get kvs", "cmd=get_result rc=0 value=9999.A\n"));
     assert!(pmi.unwrap().get(0, "a", LONG).is_err());
-}
-
-#[test]
-fn a_spawn_is_one_request_of_several_lines() {
-    let (pmi, served) = begun(is_at("endcmd", "cmd=spawn_result rc=0\n"));
-    let mut pmi = pmi.unwrap();
-    let program = |name: &str| SpawnedProgram {
-        program: name.into(),
-        arguments: vec!["a b".into(), "c=d".into()],
-        processes: 3,
-        hints: vec![("wdir".into(), "/tmp".into())],
-    };
-    pmi.spawn(&[program("./a")], &[("parent", b"x")], LONG).unwrap();
-    let bad = pmi.spawn(&[program("a\nendcmd")], &[], LONG).unwrap_err();
-    assert!(matches!(bad, JoinError::Key { .. }), "{bad}");
-    drop(pmi);
-    let requests = served.join().unwrap();
-    let from = requests.iter().position(|line| line == "mcmd=spawn").unwrap();
-    let wanted = [
-        "nprocs=3",
-        "execname=./a",
-        "totspawns=1",
-        "spawnssofar=1",
-        "arg1=a b",
-        "arg2=c=d",
-        "argcnt=2",
-        "preput_num=1",
-        "preput_key_0=inherited-parent",
-        "preput_val_0=1.eA",
-        "info_num=1",
-        "info_key_0=wdir",
-        "info_val_0=/tmp",
-        "endcmd",
-    ];
-    assert_eq!(requests[from + 1..], wanted);
 }
 
 #[test]

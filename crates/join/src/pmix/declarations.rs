@@ -11,7 +11,6 @@ pub(super) type Status = c_int;
 pub(super) const SUCCESS: Status = 0;
 pub(super) const ERR_TIMEOUT: Status = -24;
 pub(super) const ERR_NOT_FOUND: Status = -46;
-pub(super) const ERR_NOT_SUPPORTED: Status = -47;
 /// The operation is complete, and the callback is not called.
 pub(super) const OPERATION_SUCCEEDED: Status = -157;
 
@@ -27,7 +26,6 @@ pub(super) const TYPE_PROC: u16 = 22;
 pub(super) const TYPE_BYTE_OBJECT: u16 = 27;
 
 pub(super) const JOB_SIZE: &CStr = c"pmix.job.size";
-pub(super) const PARENT_ID: &CStr = c"pmix.parent";
 pub(super) const COLLECT_DATA: &CStr = c"pmix.collect";
 pub(super) const IMMEDIATE: &CStr = c"pmix.immediate";
 
@@ -105,34 +103,12 @@ impl PmixInfo {
         data.flag = true;
         PmixInfo::new(key, PmixValue { kind: TYPE_BOOL, data })
     }
-
-    /// `text` ends with a zero, and lives as long as the library may read the attribute.
-    pub(super) fn text(key: &CStr, text: *mut c_char) -> PmixInfo {
-        let mut data = Data { words: [0; 3] };
-        data.string = text;
-        PmixInfo::new(key, PmixValue { kind: TYPE_STRING, data })
-    }
-}
-
-/// `pmix_app_t`.
-#[repr(C)]
-pub(super) struct App {
-    pub(super) cmd: *mut c_char,
-    pub(super) argv: *mut *mut c_char,
-    pub(super) env: *mut *mut c_char,
-    pub(super) cwd: *mut c_char,
-    pub(super) maxprocs: c_int,
-    pub(super) info: *const PmixInfo,
-    pub(super) ninfo: usize,
 }
 
 /// `pmix_op_cbfunc_t`.
 pub(super) type OnStatus = unsafe extern "C" fn(Status, *mut c_void);
 /// `pmix_value_cbfunc_t`.
 pub(super) type OnValue = unsafe extern "C" fn(Status, *const PmixValue, *mut c_void);
-/// `pmix_spawn_cbfunc_t`.
-pub(super) type OnSpawn = unsafe extern "C" fn(Status, *const c_char, *mut c_void);
-
 foreign_symbols! {
     pub(super) struct PmixSymbols {
         fn PMIx_Get_version() -> *const c_char;
@@ -144,7 +120,6 @@ foreign_symbols! {
         fn PMIx_Commit() -> Status;
         fn PMIx_Fence_nb(*const Proc, usize, *const PmixInfo, usize, OnStatus, *mut c_void) -> Status;
         fn PMIx_Get_nb(*const Proc, *const c_char, *const PmixInfo, usize, OnValue, *mut c_void) -> Status;
-        fn PMIx_Spawn_nb(*const PmixInfo, usize, *const App, usize, OnSpawn, *mut c_void) -> Status;
     }
 }
 
@@ -162,16 +137,6 @@ mod tests {
         let info =
             (offset_of!(PmixInfo, flags), offset_of!(PmixInfo, value), size_of::<PmixInfo>());
         assert_eq!(info, (512, 520, 552));
-        let app = [
-            offset_of!(App, argv),
-            offset_of!(App, env),
-            offset_of!(App, cwd),
-            offset_of!(App, maxprocs),
-            offset_of!(App, info),
-            offset_of!(App, ninfo),
-            size_of::<App>(),
-        ];
-        assert_eq!(app, [8, 16, 24, 32, 40, 48, 56]);
     }
 
     #[test]

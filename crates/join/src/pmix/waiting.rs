@@ -1,6 +1,6 @@
 //! Calls of PMIx within a limit of time.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -105,12 +105,6 @@ pub(super) unsafe extern "C" fn on_value(
         let taken = if status == SUCCESS { value.as_ref().map(|value| copy(value)) } else { None };
         end(outcome, status, taken.unwrap_or(TakenAnswer::Nothing));
     }
-}
-
-/// The callback of `PMIx_Spawn_nb`.
-pub(super) unsafe extern "C" fn on_spawn(status: Status, job: *const c_char, outcome: *mut c_void) {
-    // SAFETY: the name is null or ends with a zero; the rest as in `on_status`.
-    unsafe { end(outcome, status, TakenAnswer::Job(text(job))) };
 }
 
 /// # Safety

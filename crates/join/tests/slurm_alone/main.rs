@@ -148,8 +148,6 @@ fn one_node_needs_no_munge() {
     for key in ["", "a b", "a=b", &"k".repeat(41)] {
         assert!(matches!(manager.put(key, b""), Err(JoinError::Key { .. })), "{key}");
     }
-    assert!(manager.spawn(&[], &[], LIMIT).unwrap_err().to_string().contains("--mpi=pmi2"));
-    assert_eq!(manager.inherited("a", LIMIT), Ok(None));
     Box::new(manager).leave().unwrap();
 }
 

@@ -160,7 +160,10 @@ impl Joiners {
         };
         let socket = self.newcomers.remove(&number)?;
         let (rank, size, pid) = match request {
-            Ok(Request::Join { rank, size, pid }) => (rank, size, pid),
+            Ok(Request::Join { rank, size, pid, evidence }) => {
+                debug!(rank, size, pid, evidence, "a process has come to be a rank");
+                (rank, size, pid)
+            }
             Ok(other) => {
                 debug!(?other, "a process has sent another request than that to join");
                 return None;
@@ -173,7 +176,6 @@ impl Joiners {
         };
         match self.judged((rank, pid), &socket) {
             Ok(process) => {
-                debug!(rank, pid = process.pid, "a process has come to be a rank");
                 let _ = epoll::delete(&self.events, &socket);
                 let reply = Reply::Card { card: self.card.clone() };
                 fdpass::send(&socket, &reply.encode(), None).ok()?;

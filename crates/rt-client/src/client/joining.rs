@@ -89,6 +89,8 @@ struct JobPlace {
     size: u32,
     /// Another one in each other job and step.
     job: String,
+    /// The evidence of the launcher.
+    evidence: String,
 }
 
 /// The answer of a host to a process that wants to enter it.
@@ -114,11 +116,12 @@ impl Client {
             _ => None,
         };
         let (mut served, place) = match &step {
-            Some(step) => (None, JobPlace::of_step(step)),
+            Some(step) => (None, JobPlace::of_step(step, manager.to_string())),
             None => {
                 let Some(served) = connect(manager, &settings)? else { return Ok(None) };
                 let (rank, size, job) = (served.rank(), served.size(), served.job().to_string());
-                (Some(served), JobPlace { rank, size, job })
+                let evidence = manager.to_string();
+                (Some(served), JobPlace { rank, size, job, evidence })
             }
         };
         let entry = match place.size {
@@ -159,9 +162,9 @@ pub(super) fn leave(manager: Option<Box<dyn ProcessManager>>) {
 }
 
 impl JobPlace {
-    fn of_step(step: &SlurmStep) -> JobPlace {
+    fn of_step(step: &SlurmStep, evidence: String) -> JobPlace {
         let job = format!("slurm {} {}", step.shown(), step.restart);
-        JobPlace { rank: step.task, size: step.tasks, job }
+        JobPlace { rank: step.task, size: step.tasks, job, evidence }
     }
 
     fn socket_name(&self, number: u32) -> String {
@@ -223,7 +226,8 @@ impl JobPlace {
     }
 
     fn request(&self) -> Request {
-        Request::Join { rank: self.rank, size: self.size, pid: std::process::id() }
+        let (rank, size, evidence) = (self.rank, self.size, self.evidence.clone());
+        Request::Join { rank, size, pid: std::process::id(), evidence }
     }
 
     /// Connects with the agent that has this name, and says which rank this process is.
