@@ -273,3 +273,111 @@ impl Joiners {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    const CARD: &[u8] = b"card";
+
+    fn joiners(name: &str) -> (Joiners, OwnedFd) {
+        let name = format!("oxmpi.test.joiners.{name}.{}", std::process::id());
+        let (founder, theirs) = fdpass::pair().unwrap();
+        let joiners = Joiners::new(local::listen_as(&name).unwrap(), theirs, CARD.into()).unwrap();
+        (joiners, founder)
+    }
+
+    fn connected(joiners: &Joiners) -> OwnedFd {
+        let name = rustix::net::getsockname(&joiners.listener).unwrap();
+        let name = rustix::net::SocketAddrUnix::try_from(name).unwrap();
+        let name = String::from_utf8(name.abstract_name().unwrap().to_vec()).unwrap();
+        local::connect(&name).unwrap()
+    }
+
+    fn join(socket: &OwnedFd, rank: u32, pid: u32) {
+        let request = Request::Join { rank, size: 3, pid, evidence: "a test".into() };
+        fdpass::send(socket, &request.encode(), None).unwrap();
+    }
+
+    fn reply(socket: &OwnedFd) -> Option<Reply> {
+        let mut bytes = [0; MAX_MESSAGE];
+        let (length, _) = fdpass::receive(socket, &mut bytes).ok()?;
+        Reply::decode(&bytes[..length]).ok()
+    }
+
+    #[test]
+    fn processes_come_and_become_ranks() {
+        let (mut joiners, founder) = joiners("come");
+        let own = std::process::id();
+        let (socket, silent) = (connected(&joiners), connected(&joiners));
+        join(&founder, 1, own);
+        join(&socket, 0, own);
+        // The connection is accepted first, and read then.
+        let mut news: Vec<JoinerNews> = (0..3).flat_map(|_| joiners.serve().unwrap()).collect();
+        news.sort_by_key(|one| format!("{one:?}"));
+        let came = |rank| format!("{:?}", JoinerNews::Came { rank, size: 3 });
+        assert_eq!(
+            news.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>(),
+            [came(0), came(1)]
+        );
+        assert_eq!(reply(&socket), Some(Reply::Card { card: CARD.into() }));
+        assert_eq!(joiners.waiting(), [0, 1]);
+
+        let second = connected(&joiners);
+        join(&second, 0, own);
+        (0..2).for_each(|_| assert!(joiners.serve().unwrap().is_empty()));
+        assert!(matches!(reply(&second), Some(Reply::Failed { .. })), "the rank is taken");
+
+        let taken = joiners.take(0).unwrap();
+        assert_eq!(taken.process.pid.cast_unsigned(), own);
+        let tool = connected(&joiners);
+        join(&tool, 0, own);
+        (0..2).for_each(|_| joiners.serve_late());
+        assert!(matches!(reply(&tool), Some(Reply::Refused { .. })), "the rank lives");
+        drop(silent);
+    }
+
+    #[test]
+    fn a_process_of_another_namespace_is_sent_elsewhere() {
+        let (mut joiners, _founder) = joiners("elsewhere");
+        let socket = connected(&joiners);
+        join(&socket, 0, 1);
+        (0..2).for_each(|_| assert!(joiners.serve().unwrap().is_empty()));
+        assert_eq!(reply(&socket), Some(Reply::Elsewhere));
+    }
+
+    #[test]
+    fn the_end_of_a_process_and_nonsense_are_noticed() {
+        let (mut joiners, founder) = joiners("end");
+        let own = std::process::id();
+        let (nonsense, socket) = (connected(&joiners), connected(&joiners));
+        fdpass::send(&nonsense, b"nonsense", None).unwrap();
+        join(&socket, 2, own);
+        let news: Vec<JoinerNews> = (0..2).flat_map(|_| joiners.serve().unwrap()).collect();
+        assert!(matches!(news[..], [JoinerNews::Came { rank: 2, .. }]), "{news:?}");
+        assert!(matches!(reply(&nonsense), Some(Reply::Failed { .. })));
+        drop(socket);
+        let news = joiners.serve().unwrap();
+        assert!(
+            matches!(&news[..], [JoinerNews::Gone(text)] if text.contains("rank 2")),
+            "{news:?}"
+        );
+        drop(founder);
+        let news = joiners.serve().unwrap();
+        assert!(matches!(&news[..], [JoinerNews::Gone(_)]), "{news:?}");
+    }
+
+    #[test]
+    fn a_rank_whose_process_has_ended_may_come_again_later() {
+        let (mut joiners, _founder) = joiners("later");
+        let mut child: Child = Command::new("true").spawn().unwrap();
+        let process = Pid::from_raw(child.id().cast_signed()).unwrap();
+        joiners.ranks.insert(0, pidfd_open(process, PidfdFlags::empty()).unwrap());
+        child.wait().unwrap();
+        let socket = connected(&joiners);
+        join(&socket, 0, std::process::id());
+        (0..2).for_each(|_| joiners.serve_late());
+        assert_eq!(reply(&socket), Some(Reply::Later));
+    }
+}

@@ -373,6 +373,31 @@ fn rule_7_when_a_singleton_is_gone_everything_ends() {
 }
 
 #[test]
+fn rule_15_another_launcher_ends_its_processes_before_this_one_does() {
+    let unseen = |rank, stage| exited(rank, Exit::Unseen, stage);
+    let mut job = Jobs::new(3, "h").below_other(true);
+    let actions = job.on(unseen(1, MpiStage::Initialized));
+    assert!(printed(&actions).contains("rank 1") && printed(&actions).contains("MPI_Finalize"));
+    assert_eq!((signals(&actions), actions.last()), (vec![], Some(&Action::Grace(YIELD_GRACE))));
+    // The other launcher has ended rank 0, and not rank 2.
+    assert_eq!(job.on(unseen(0, MpiStage::Initialized)), []);
+    let actions = job.on(JobEvent::GraceOver);
+    assert_eq!((signals(&actions), struck(&actions)), (vec![15], vec![2]));
+    assert_eq!(job.on(JobEvent::GraceOver), [kill(&[2])]);
+    assert_eq!(job.on(unseen(2, MpiStage::Initialized)), [Action::Finish(1)]);
+
+    let mut job = Jobs::new(2, "h").below_other(true);
+    assert_eq!(job.on(unseen(0, MpiStage::Finalized)), []);
+    assert_eq!(job.on(unseen(1, MpiStage::Finalized)), [Action::Finish(0)]);
+    let mut job = Jobs::new(2, "h").below_other(true).surviving(true);
+    let actions = job.on(unseen(0, MpiStage::Initialized));
+    assert!(actions.contains(&Action::Announce(0)) && signals(&actions).is_empty());
+    // The user's signal is passed on at once.
+    let mut job = Jobs::new(1, "h").below_other(true);
+    assert_eq!(signals(&job.on(JobEvent::Signal(2))), [2]);
+}
+
+#[test]
 fn rule_11_the_end_of_a_daemon_ends_all_jobs_with_one_report() {
     for survives in [false, true] {
         for (exit, why, words, code) in [
