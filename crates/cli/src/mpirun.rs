@@ -34,6 +34,7 @@ use oxmpi_rt_client::client::{
     CONTROL_NUMBER, JOIN_OPTION, SEGMENT_NUMBER, SERVE_OPTION, UNIVERSE_SIZE_VARIABLE,
     raised_buffers,
 };
+use oxmpi_rt_client::foreign::said_of_several_mpiruns;
 use oxmpi_sys::spawn;
 use oxmpi_tuned::settings::Settings;
 
@@ -122,6 +123,8 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
     if !options.quiet {
         warn(&found);
         options.no_effect.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
+        let several = said_of_several_mpiruns().filter(|_| !found.params.mpi_allow_singletons());
+        several.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
     }
     named::resolve(options.programs.iter().flat_map(|program| program.hosts.names()));
     let universe = spread::enter_universe(&mut options, &found.params)?;

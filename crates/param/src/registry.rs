@@ -411,7 +411,7 @@ parameters! {
         help: "Whether a report of mpi_watchdog or mpi_watch_ended ends the job with exit code 124 (1), or the job goes on (0).",
     }
     mpi_join_limit_s: u64 {
-        unit: Unit::Count, default: 60, limits: 1..=2147483647, level: User,
+        unit: Unit::Count, default: 300, limits: 1..=2147483647, level: User,
         help: "Seconds in which all processes that another launcher (srun, mpiexec, prterun) has started must come to MPI_Init \
                to become one job. A program that uses MPI in some of its processes only must run with mpi_allow_singletons 1.",
     }

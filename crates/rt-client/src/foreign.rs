@@ -162,6 +162,22 @@ pub fn other_launcher(params: &Params) -> Result<Option<LiveManager>, NotAlone> 
     }
 }
 
+/// The line for the user of an `mpirun` that another launcher has started several times; `None` in
+/// all of them but the first.
+pub fn said_of_several_mpiruns() -> Option<String> {
+    let evidence = evidence();
+    let SingletonVerdict::OneOfSeveral(manager) = verdict(&evidence) else { return None };
+    if evidence.task_rank.is_some_and(|rank| rank > 0) {
+        return None;
+    }
+    let number = shown_number(manager.tasks());
+    let launcher = ForeignLauncher::of(&manager);
+    Some(format!(
+        "{launcher} has started {number} mpiruns ({manager}), each of which runs a job of its own; for one job let it start \
+         PROGRAM without mpirun (mpi_allow_singletons 1 leaves this line out)"
+    ))
+}
+
 /// The evidence about this process.
 pub fn evidence() -> Evidence {
     let mpirun = std::env::var(LAUNCHER_VARIABLE).ok();
