@@ -25,7 +25,7 @@
 //! | [`pmix`] | PMIx by `libpmix.so.2`, opened at run time |
 //! | [`munge`] | MUNGE, by which processes prove their user |
 //! | `rendezvous` | [`SlurmAlone`]: Slurm without PMI, by MUNGE |
-//! | [`slurm`] | the variables of a step of Slurm |
+//! | [`slurm`] | the variables of a step and of an allocation of Slurm |
 //! | `value` | bytes as texts |
 //! | [`evidence`] | which launcher has started this process |
 //!

@@ -5,12 +5,16 @@
 //! pure: its argument returns the value of a variable. The variables prove nothing: every
 //! descendant of a task inherits them, and a user can set them.
 
+mod allocation;
 mod lists;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
 
+pub use self::allocation::{
+    AllocatedNode, SlurmAllocation, agent_options, is_for_other_step, version,
+};
 pub use self::lists::{ListError, addresses, counts, hosts, ports};
 use crate::JoinError;
 
