@@ -1,5 +1,6 @@
 //! `oxmpi info`: the facts about this installation, and its parameters.
 
+mod allocation;
 mod json;
 mod launched_by;
 pub(crate) mod survey;
@@ -87,6 +88,10 @@ pub(crate) struct InfoArgs {
     /// The launcher that has started this command as one of several processes, and all of them
     #[arg(long, conflicts_with_all = ["section", "ranks", "parsable", "json", "checkpoint"])]
     launched_by: bool,
+    /// The allocation of Slurm in which this command runs: its nodes and slots, and the srun by
+    /// which mpirun starts its agents
+    #[arg(long, conflicts_with_all = ["section", "ranks", "parsable", "json", "checkpoint", "launched_by"])]
+    allocation: bool,
     /// A set of 'oxmpi checkpoint': its job, and whether it is whole
     #[arg(long, value_name = "SET", conflicts_with_all = ["section", "ranks", "parsable", "json"])]
     checkpoint: Option<PathBuf>,
@@ -184,6 +189,9 @@ pub(crate) fn main(args: &InfoArgs) -> Result<i32, Stop> {
     }
     if args.launched_by {
         return launched_by::main(&found.params);
+    }
+    if args.allocation {
+        return allocation::main(&found.params);
     }
     let survey = |module: &'static Module| Some((module, survey::survey(module, &found.params)?));
     let surveys = options.surveys().filter_map(survey).collect();

@@ -38,6 +38,7 @@ use std::process::exit;
 
 use crate::command::Stop;
 use oxmpi_launcher::hosts::named::{RESOLVER_WORD, resolver};
+use oxmpi_launcher::hosts::step::CALL_OPTION;
 use oxmpi_launcher::launch::{NAMESPACE_WORD, RELAY_WORD};
 use oxmpi_sys::stdio;
 use wrapper::Language;
@@ -155,8 +156,10 @@ fn internal(args: &[OsString]) -> Option<i32> {
         [RELAY_WORD] => relay::main(),
         [RESOLVER_WORD, ref names @ ..] => resolver(names),
         [NAMESPACE_WORD, above] => oxmpi_sys::spawn::init(above.parse().unwrap_or(0)),
-        ["agent"] => mpirun::agent(""),
-        ["agent", level] => mpirun::agent(level),
+        ["agent"] => mpirun::agent("", None),
+        ["agent", CALL_OPTION, invitation] => mpirun::agent("", Some(invitation)),
+        ["agent", level] => mpirun::agent(level, None),
+        ["agent", level, CALL_OPTION, invitation] => mpirun::agent(level, Some(invitation)),
         _ => return None,
     })
 }

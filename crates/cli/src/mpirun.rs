@@ -1,6 +1,7 @@
 //! `mpirun`: reads its command line, and hands the job to
 //! [`oxmpi_launcher::launch`].
 
+mod allocation;
 mod options;
 mod places;
 mod spread;
@@ -23,6 +24,7 @@ use oxmpi_launcher::checkpoint::{self, supervise};
 use oxmpi_launcher::hostmap::Hostmap;
 use oxmpi_launcher::hosts::agent;
 use oxmpi_launcher::hosts::named::{self, Hosts};
+use oxmpi_launcher::hosts::step;
 use oxmpi_launcher::launch::{
     self, App, Bind, Launch, LaunchError, NOT_EXECUTABLE, OutputFiles, OutputStyle, ProgramSearch,
     Resolving, Stdin, Supervision,
@@ -38,6 +40,7 @@ use oxmpi_rt_client::foreign::said_of_several_mpiruns;
 use oxmpi_sys::spawn;
 use oxmpi_tuned::settings::Settings;
 
+pub(crate) use self::allocation::{agents, own_node};
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
 use self::options::{Inherit, LaunchOptions, MpirunAction, ProgramOptions, Setting};
@@ -127,7 +130,11 @@ fn command(args: &[OsString]) -> Result<i32, MpirunError> {
         several.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
     }
     named::resolve(options.programs.iter().flat_map(|program| program.hosts.names()));
-    let universe = spread::enter_universe(&mut options, &found.params)?;
+    allocation::enter(&mut options)?;
+    let universe = match options.allocation {
+        Some(_) => None,
+        None => spread::enter_universe(&mut options, &found.params)?,
+    };
     spread::apply_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref(), (began, false))?;
     let plan = launch.supervision.map(|it| supervise::plan(it, &launch.params, launch.quiet));
@@ -189,6 +196,7 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
             spread::move_to(&mut options, &hosts)?;
         }
     }
+    allocation::enter(&mut options)?;
     let launch = launch(&options, params, None, (began, true))?;
     resumption.run(&launch).map_err(|why| mpirun_error(1, why))
 }
@@ -492,8 +500,8 @@ fn decide(
 }
 
 /// Runs as the agent that `mpirun` on another host starts here. `level`: that of its diagnostics;
-/// may be empty.
-pub(crate) fn agent(level: &str) -> i32 {
+/// may be empty. The agent calls the `mpirun` that has sent an invitation.
+pub(crate) fn agent(level: &str, invitation: Option<&str>) -> i32 {
     match level.parse::<LogLevels>() {
         Ok(levels) => levels.begin(LogTarget::Agent),
         Err(error) => {
@@ -501,13 +509,14 @@ pub(crate) fn agent(level: &str) -> i32 {
             return USAGE;
         }
     }
-    match agent::serve(prefix::library_directory()) {
-        Ok(code) => code,
-        Err(error) => {
-            oxmpi_sys::complain!("oxmpi agent: {error}");
-            1
-        }
-    }
+    let served = match invitation {
+        Some(invitation) => step::serve_invited(invitation, prefix::library_directory()),
+        None => agent::serve(prefix::library_directory()),
+    };
+    served.unwrap_or_else(|error| {
+        oxmpi_sys::complain!("oxmpi agent: {error}");
+        1
+    })
 }
 
 /// The time limit of the job: from the option, or from the variable that other launchers also read.

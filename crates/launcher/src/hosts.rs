@@ -14,6 +14,7 @@
 //! | `callers` | the head's listener for agents that it has not started |
 //! | `encrypted` | a connection until its owner makes a stream of it |
 //! | `joiners` | the processes of another launcher's job that become ranks |
+//! | [`step`] | the agents that Slurm's `srun` starts in an allocation |
 //! | `pieces` | images that one host has and another needs |
 //! | `lifeline` | how an agent notices that the host of its parent is gone |
 //! | `lifelines` | the parent's side of it |
@@ -36,4 +37,5 @@ pub mod named;
 pub mod opening;
 pub(crate) mod pieces;
 pub mod placement;
+pub mod step;
 pub(crate) mod tree;

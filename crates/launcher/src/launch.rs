@@ -103,6 +103,7 @@ use self::joined::Gathered;
 use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
 use crate::hosts::opening::HostAgent;
+use crate::hosts::step::AgentStep;
 use oxmpi_daemon::interfaces::InterfaceError;
 
 /// The most ranks of one launcher on its host.
@@ -171,6 +172,8 @@ pub struct Spread {
     /// Each has at least one rank.
     pub hosts: Vec<Host>,
     pub nodes: Vec<u32>,
+    /// The command that starts the agents that call, in an allocation of Slurm.
+    pub step: Option<AgentStep>,
 }
 
 /// A host of a job.
@@ -187,6 +190,13 @@ impl Spread {
     /// The host of a rank.
     pub fn host(&self, rank: u32) -> Option<&Host> {
         self.hosts.get(*self.nodes.get(rank as usize)? as usize)
+    }
+
+    /// The command that starts the agents that call, and their hosts.
+    pub(crate) fn called(&self) -> Option<(&AgentStep, Vec<(u32, String)>)> {
+        let hosts = (0..).zip(&self.hosts);
+        let called = hosts.filter(|(_, host)| matches!(host.agent, HostAgent::Called));
+        Some((self.step.as_ref()?, called.map(|(node, host)| (node, host.name.clone())).collect()))
     }
 }
 

@@ -560,6 +560,11 @@ parameters! {
                before the host. Of several programs, separated by colons, the first that exists is used. 'ssh' gets the option \
                not to prompt (BatchMode). If this is not set, the environment variable LAMRSH means the same.",
     }
+    plm_slurm_args: text {
+        default: "", level: User,
+        help: "Options for the 'srun' by which mpirun starts its agents in an allocation of Slurm, such as '--time=5'. They \
+               follow those of mpirun, which 'oxmpi info --allocation' shows, so they can replace these.",
+    }
     boot_session_suffix: text {
         default: "", level: User,
         help: "A word that distinguishes universes of one user on one host ('oxmpi boot'): daemons and commands with different \

@@ -14,6 +14,7 @@ use snow::resolvers::{CryptoResolver as _, DefaultResolver};
 use snow::types::Dh;
 
 use crate::Secret;
+use crate::hex::{from_hex, to_hex};
 use crate::noise::NoiseError;
 
 /// Bytes of a key.
@@ -30,7 +31,7 @@ pub struct MalformedKey;
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&to_hex(&self.0))
     }
 }
 
@@ -38,14 +39,8 @@ impl FromStr for PublicKey {
     type Err = MalformedKey;
 
     fn from_str(text: &str) -> Result<PublicKey, MalformedKey> {
-        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(MalformedKey);
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        let bytes = pairs.iter().map(|[high, low]| Ok((digit(*high)? << 4 | digit(*low)?) as u8));
-        let bytes = bytes.collect::<Result<Vec<u8>, MalformedKey>>()?;
-        match bytes.try_into() {
-            Ok(key) if rest.is_empty() => Ok(PublicKey(key)),
-            _ => Err(MalformedKey),
-        }
+        let bytes = from_hex(text).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(PublicKey).ok_or(MalformedKey)
     }
 }
 

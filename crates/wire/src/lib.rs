@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+pub mod hex;
 pub mod keys;
 pub mod noise;
 pub mod relay;

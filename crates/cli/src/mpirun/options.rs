@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_daemon::is_notation;
+use oxmpi_join::slurm::SlurmAllocation;
 use oxmpi_launcher::hosts::named::Hosts;
 use oxmpi_launcher::hosts::placement::By;
 use oxmpi_launcher::launch::{Bind, OutputFiles, OutputStyle, Stdin};
@@ -46,7 +47,10 @@ pub(crate) struct LaunchOptions {
     pub(crate) report_bindings: bool,
     /// Whether a table has the times of the job's start.
     pub(crate) times: bool,
+    pub(crate) oversubscribe: bool,
     pub(crate) no_oversubscribe: bool,
+    /// The allocation of Slurm in which this program runs; no option names it.
+    pub(crate) allocation: Option<SlurmAllocation>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) every: Option<Duration>,
     pub(crate) checkpoint_on_term: bool,
@@ -510,6 +514,7 @@ impl CommandLineReader {
             Id::Prefix => options.prefix = Some(PathBuf::from(&given.values[0])),
             Id::Quiet => options.quiet = true,
             Id::Verbose => options.verbose = true,
+            Id::Oversubscribe => options.oversubscribe = true,
             Id::NoOversubscribe => options.no_oversubscribe = true,
             Id::BindToCore => options.bind_to = Some(BindTarget::Core),
             Id::BindToNone => options.bind_to = Some(BindTarget::None),
@@ -700,7 +705,8 @@ fn map_by(
     }
     for part in parts {
         match (part, part.strip_prefix("pe=")) {
-            ("oversubscribe" | "hwtcpus" | "corecpus", _) => {}
+            ("hwtcpus" | "corecpus", _) => {}
+            ("oversubscribe", _) => options.oversubscribe = true,
             ("nooversubscribe", _) => options.no_oversubscribe = true,
             (_, Some(cores)) => {
                 let wanted = "a number of cores for each rank behind PE=, 1 or more";

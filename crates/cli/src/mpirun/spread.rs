@@ -9,14 +9,14 @@ use oxmpi_daemon::diagnostics::{LogTarget, word_for};
 use oxmpi_daemon::{PATIENCE, Universe};
 use oxmpi_launcher::hosts::named::{Hosts, NamedHost, NodeOf};
 use oxmpi_launcher::hosts::opening::{HostAgent, Opening};
-use oxmpi_launcher::hosts::placement::{self, By, HostSlots, RankGroup};
+use oxmpi_launcher::hosts::placement::{self, By, HostSlots, PlacementError, RankGroup};
 use oxmpi_launcher::launch::{Host, NOT_FOUND, ProgramSearch, Spread};
 use oxmpi_param::{Params, Source};
 use oxmpi_sys::{cpus, host};
 
 use super::options::{LaunchOptions, ProgramOptions, RankCount};
 use super::places::RankPlaces;
-use super::{MpirunError, USAGE, mpirun_error};
+use super::{MpirunError, USAGE, allocation, mpirun_error};
 
 /// LAM/MPI's variable for the program that replaces ssh.
 const LAM_AGENT: &str = "LAMRSH";
@@ -215,8 +215,20 @@ pub(super) fn spread(
     let places = job.all;
     let slots = places.iter().fold(0, |sum: u32, place| sum.saturating_add(place.room.slots));
     let rooms: Vec<HostSlots> = places.iter().map(|place| place.room.clone()).collect();
-    let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)
-        .map_err(|error| mpirun_error(USAGE, error))?;
+    // The slots of an allocation are the processors that the job may use.
+    let is_allowed = options.allocation.is_none() || options.oversubscribe;
+    let may_oversubscribe = is_allowed && !options.no_oversubscribe;
+    let nodes = placement::place(&rooms, &crowds, options.by, may_oversubscribe);
+    let nodes = nodes.map_err(|error| match error {
+        PlacementError::Slots { ranks, slots, hosts } if !is_allowed => {
+            let text = format!(
+                "{ranks} ranks on {slots} slots of the allocation of Slurm ({hosts}): allocate more, or let ranks share \
+                 processors by --oversubscribe"
+            );
+            mpirun_error(USAGE, text)
+        }
+        error => mpirun_error(USAGE, error),
+    })?;
     let mut used: Vec<usize> = nodes.iter().map(|node| *node as usize).collect();
     used.sort_unstable();
     used.dedup();
@@ -227,31 +239,43 @@ pub(super) fn spread(
         let text = "parameter 'mpi_virtual_nodes': a job on other hosts than this one cannot have virtual nodes";
         return Err(mpirun_error(USAGE, text));
     }
-    let needs_command =
-        |at: &usize| !places[*at].is_here && places[*at].node.zip(universe).is_none();
+    let step = match options.allocation {
+        Some(_) => {
+            let others = used.iter().map(|at| &places[*at]).filter(|host| !host.is_here);
+            let others: Vec<&str> = others.map(|host| host.room.host.as_str()).collect();
+            let step = allocation::agents(&others, params, &agent(options)?);
+            Some(step.map_err(|(why, code)| mpirun_error(code, why))?)
+        }
+        None => None,
+    };
+    let needs_command = |at: &usize| {
+        !places[*at].is_here && step.is_none() && places[*at].node.zip(universe).is_none()
+    };
     let command = match used.iter().any(needs_command) {
         true => Some(StartCommand::of(options, params)?),
         false => None,
     };
     let hosts = used.iter().map(|at| {
         let JobHost { room, user, node, is_here } = &places[*at];
-        let opening = match (is_here, node.zip(universe)) {
-            (true, _) => None,
-            (false, Some((node, universe))) => Some(Opening::Daemon {
+        let opening = match node.zip(universe) {
+            Some((node, universe)) => Some(Opening::Daemon {
                 universe: Arc::clone(universe),
                 node: node.number,
                 program: options.prefix.as_ref().map(|prefix| prefix.join("bin/oxmpi")),
             }),
-            (false, None) => {
-                command.as_ref().map(|command| command.opening(&room.host, user.as_deref()))
-            }
+            None => command.as_ref().map(|command| command.opening(&room.host, user.as_deref())),
         };
-        let agent = opening.map_or(HostAgent::Unneeded, HostAgent::Opened);
+        let agent = match opening {
+            _ if *is_here => HostAgent::Unneeded,
+            _ if step.is_some() => HostAgent::Called,
+            opening => opening.map_or(HostAgent::Unneeded, HostAgent::Opened),
+        };
         Host { name: room.host.clone(), agent, slots: room.slots }
     });
     let hosts = hosts.collect();
     let nodes = nodes.iter().filter_map(|node| used.binary_search(&(*node as usize)).ok());
-    Ok((Some(Spread { hosts, nodes: nodes.map(|node| node as u32).collect() }), slots))
+    let nodes = nodes.map(|node| node as u32).collect();
+    Ok((Some(Spread { hosts, nodes, step }), slots))
 }
 
 /// The hosts of a job, each once.

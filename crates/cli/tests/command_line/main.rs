@@ -5,6 +5,7 @@
 //! `fuzz_calls` random ones; each other module has the name of the command that it tests.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod allocation;
 mod bench;
 mod boot;
 mod copy_costs;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use oxmpi_checkpoint::ranks::check_ended;
 use oxmpi_param::Params;
 use oxmpi_shm::segment::Boot;
-use oxmpi_sys::net::Listener;
+use oxmpi_sys::net::{Listener, end_when_unanswered};
 use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
@@ -86,15 +86,21 @@ pub fn serve(library_directory: Option<PathBuf>) -> Result<i32, LaunchError> {
     for fd in [&input, &output] {
         rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(kernel)?;
     }
-    // No other code may write to the stream.
-    let null =
-        std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
-    rustix::stdio::dup2_stdin(&null).map_err(kernel)?;
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(kernel)?;
+    leave_stdio()?;
     let signals = crate::launch::prepare(false)?;
     let stream =
         Stream::new(input, output).map_err(|e| LaunchError::Kernel("use the stream", e))?;
     Agent::new(library_directory, &signals, stream)?.run()
+}
+
+/// Closes standard input and output, so that no other code writes to the stream that they carry.
+pub(crate) fn leave_stdio() -> Result<(), LaunchError> {
+    let kernel =
+        |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
+    let null =
+        std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
+    rustix::stdio::dup2_stdin(&null).map_err(kernel)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(kernel)
 }
 
 struct Over;
@@ -655,6 +661,8 @@ impl<'a> Agent<'a> {
         info!(first = order.base, ranks = here.len(), of = size, "got an order");
         let launch = launch(self.library_directory.clone(), &order)?;
         self.silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
+        // Fails for a pipe, beside which there is a lifeline, and for a daemon's socket.
+        let _ = end_when_unanswered(self.head.output(), self.silence);
         self.next_alive = Instant::now() + ALIVE.min(self.silence / 4);
         if order.base == 0 {
             self.survives = launch.params.mpi_ft_enable();

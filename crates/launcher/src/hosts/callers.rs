@@ -20,14 +20,17 @@
 //! before the head has accepted it calls again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use oxmpi_param::Params;
 use oxmpi_sys::net::{Listener, Socket};
 use oxmpi_wire::Secret;
+use oxmpi_wire::hex::{from_hex, to_hex};
 use oxmpi_wire::keys::{KeyPair, PublicKey};
 use rustix::event::{PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
@@ -85,6 +88,22 @@ impl Invitation {
     /// Reads an invitation; an error also if it is one of another version of OxMPI.
     pub fn decode(bytes: &[u8]) -> Result<Invitation, StreamError> {
         codec::decode(bytes).ok_or(StreamError::Malformed { length: bytes.len() })
+    }
+}
+
+/// The invitation in hexadecimal digits, as a word of a command line.
+impl fmt::Display for Invitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.encode()))
+    }
+}
+
+impl FromStr for Invitation {
+    type Err = StreamError;
+
+    fn from_str(text: &str) -> Result<Invitation, StreamError> {
+        let bytes = from_hex(text).ok_or(StreamError::Malformed { length: text.len() })?;
+        Invitation::decode(&bytes)
     }
 }
 

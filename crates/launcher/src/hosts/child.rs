@@ -16,6 +16,7 @@ use tracing::{debug, info, trace};
 use super::agent::WINDOW;
 use super::lifelines::StrandedArrival;
 use super::opening::{Carrier, OpenedStream, Opening};
+use super::step::RunningStep;
 use super::tree::{Kept, Stranded, divide};
 use crate::launch::LaunchError;
 use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
@@ -166,6 +167,13 @@ impl Child {
     pub(crate) fn called((node, host): (u32, String), stream: Stream) -> Child {
         let shown = format!("its call from host {host}");
         Child::new((node, host), stream, (Carrier::Network, shown))
+    }
+
+    /// A step has started the agent.
+    pub(crate) fn note_step(&mut self, step: &Rc<RunningStep>) {
+        self.shown.clone_from(&step.srun.shown);
+        self.opened = step.srun.opened;
+        self.carrier = Carrier::Step(Rc::clone(step));
     }
 
     /// Takes over an agent whose parent is lost, with the hosts of its branch and the frames that

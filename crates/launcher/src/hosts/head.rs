@@ -14,14 +14,14 @@ use tracing::info;
 use super::child::{Child, FromChild, HostToReach, host_error, numbered, timespec};
 use super::opening::HostAgent;
 use super::pieces::{FileSender, PIECES_WAITING};
-use crate::launch::{App, Deadline, Launch, LaunchError};
+use crate::launch::{App, Deadline, Launch, LaunchError, Spread};
 use oxmpi_rt_proto::agent::{
     AgentOrder, BranchReport, BranchRound, DownRoute, FromAgent, OrderedProgram, Receivers,
     StreamError, ToAgent, UpRoute,
 };
 
 /// The limit for an answer of a branch before the ranks run.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// The limit for a branch that restores images, which are as large as the ranks' memory.
 const RESTORING: Duration = Duration::from_secs(3600);
 /// The limit for the answer to an order to kill processes.
@@ -118,6 +118,7 @@ impl RemoteAgent {
             HostAgent::Unneeded | HostAgent::Called => None,
         });
         let to_reach: Vec<HostToReach> = to_reach.collect();
+        let step = launch.spread.as_ref().and_then(Spread::called);
         let open = |host: &HostToReach| {
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.left());
             Child::open(host, silence, left, signals).map_err(|error| {
@@ -129,7 +130,10 @@ impl RemoteAgent {
                 }
             })
         };
-        let children = Child::open_all(to_reach, launch.fan_out(), open)?;
+        let mut children = Child::open_all(to_reach, launch.fan_out(), open)?;
+        if let Some((step, hosts)) = step {
+            children.extend(step.open(hosts, launch, (signals, deadline))?);
+        }
         let mut all = RemoteAgent::of_children(launch, children);
         RemoteAgent::await_all(&mut all, BranchRound::Reached, (signals, deadline))?;
         Ok(all)
@@ -545,7 +549,7 @@ fn wait(
 }
 
 /// The signal by which the user ends the job before it runs.
-fn interrupted(signals: &Signals) -> Option<i32> {
+pub(super) fn interrupted(signals: &Signals) -> Option<i32> {
     let ends = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(Signal::as_raw);
     signals.next().ok().flatten().filter(|number| ends.contains(number))
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use oxmpi_daemon::stream::Stream;
 use oxmpi_daemon::{Running, Universe};
 use oxmpi_rt_proto::agent::AgentWay;
 
+use super::step::RunningStep;
 use crate::launch::ProgramSearch;
 
 /// How to reach the agent of a host.
@@ -61,6 +63,8 @@ pub(crate) enum Carrier {
     Agent(Box<Running>),
     /// None here: the agent has connected by itself.
     Network,
+    /// The `srun` that has started this agent and others, which have connected by themselves.
+    Step(Rc<RunningStep>),
 }
 
 pub(crate) struct OpenedStream {
@@ -136,9 +140,6 @@ impl Opening {
 
     /// The command, for the user.
     pub fn shown(&self) -> String {
-        let shown = |args: &[OsString]| {
-            args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-        };
         match self {
             Opening::Command { args, .. } => shown(args),
             Opening::Daemon { node, .. } => {
@@ -192,6 +193,11 @@ impl From<&Opening> for AgentWay {
             },
         }
     }
+}
+
+/// The words of a command, for the user.
+pub(super) fn shown(args: &[OsString]) -> String {
+    args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 fn c_string(text: &OsStr) -> io::Result<CString> {

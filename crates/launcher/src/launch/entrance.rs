@@ -31,6 +31,7 @@ use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
 use oxmpi_rt_client::generation::{Admission, Owner, RankSeat, admit, why_awaited};
 use oxmpi_rt_proto::tool::{ToolReply, ToolRequest};
 use oxmpi_sys::process_stat::{is_alive, line_of};
+use oxmpi_wire::hex::to_hex;
 
 pub(super) const ENTRANCE: u64 = 30;
 pub(super) const ENTRANT: u64 = 31;
@@ -72,7 +73,7 @@ impl Entrance {
         let name = format!("{ENTRANCE_PREFIX}{:016x}", u64::from_ne_bytes(word));
         let listener = local::listen_as(&name)
             .map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
-        let secret = start::draw_secret()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret = to_hex(&start::draw_secret()?);
         let (entrants, generations) = (BTreeMap::new(), BTreeMap::new());
         Ok(Entrance {
             listener,

@@ -294,6 +294,7 @@ impl<'a> Gathering<'a> {
         let spread = (!self.children.is_empty()).then(|| Spread {
             hosts: here.into_iter().chain(called).collect(),
             nodes: self.nodes.into_values().collect(),
+            step: None,
         });
         let agents = RemoteAgent::of_children(launch, self.children);
         (Gathered { agents, joiners: self.joiners }, spread, vec![app])

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use oxmpi_sys::host;
 
 use super::files::{Files, Named};
-use super::{Launch, LaunchError};
+use super::{HostAgent, Launch, LaunchError};
 
 /// Whether ranks sleep on descriptors: on sockets, which are selected or needed for several nodes,
 /// or on those of their daemons.
@@ -32,10 +32,14 @@ impl Launch {
         self.params.mpi_agent_fan_out() as usize
     }
 
-    /// The number of agents that this process starts.
+    /// The number of agents with a stream to this process.
     pub(crate) fn children(&self) -> usize {
-        let hosts = self.spread.iter().flat_map(|spread| &spread.hosts);
-        hosts.filter(|host| !host.agent.is_unneeded()).count().min(self.fan_out())
+        let count = |is_one: fn(&HostAgent) -> bool| {
+            let hosts = self.spread.iter().flat_map(|spread| &spread.hosts);
+            hosts.filter(|host| is_one(&host.agent)).count()
+        };
+        let opened = count(|agent| matches!(agent, HostAgent::Opened(_)));
+        opened.min(self.fan_out()) + count(|agent| matches!(agent, HostAgent::Called))
     }
 
     /// The ranks that this process starts itself.

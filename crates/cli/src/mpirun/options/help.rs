@@ -30,14 +30,19 @@ from -wdir, then from here. All words after the program are its own. In a file o
 continues it, and '#' at its beginning makes it a comment.
 " },
     HelpTopic { topic: Topic::Hosts, word: "hosts", heading: "Hosts and slots", text: "\
-Without --host and --hostfile all ranks are on this machine. Ranks on other hosts are started by an agent there, which
-mpirun starts by ssh, so 'ssh HOST true' must work without a password. OxMPI must be installed there at the same place
-(else --prefix), and the program and the directory must be there. See hosts.md in share/doc/oxmpi.
+Without --host and --hostfile all ranks are on this machine, or on the nodes of the allocation of Slurm in which mpirun
+runs (salloc, sbatch). Ranks on other hosts are started by an agent there, which mpirun starts by ssh, so 'ssh HOST
+true' must work without a password. OxMPI must be installed there at the same place (else --prefix), and the program
+and the directory must be there. See hosts.md in share/doc/oxmpi.
 
 A slot is a place for a rank; a host that is named without slots has one. Hosts are filled in their order, or one rank
 on each with --map-by node. When all slots are taken, each host gets the same number of ranks again: they share the
 cores, and waiting ranks give theirs up. --nooversubscribe refuses that. Lines of a host file are NAME, NAME:4,
 NAME slots=4 max-slots=8, or NAME cpu=4 user=NAME schedule=no; only max-slots is a limit.
+
+In an allocation of Slurm one srun starts all agents (plm_slurm_args adds options). Named hosts must be nodes of the
+allocation, without -n there is a rank for each slot, and more ranks than slots need --oversubscribe. 'oxmpi info
+--allocation' shows the nodes and slots, and 'env -u SLURM_JOB_ID mpirun ...' starts a job outside of the allocation.
 " },
     HelpTopic { topic: Topic::Environment, word: "environment", heading: "Environment of the ranks", text: "\
 Ranks get all of mpirun's variables unless -genvnone or -genvlist says otherwise. -x before the first ':' is for all

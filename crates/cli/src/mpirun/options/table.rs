@@ -11,6 +11,7 @@ pub(super) enum Id {
     Host,
     HostFile,
     Anyway,
+    Oversubscribe,
     NoOversubscribe,
     NoLocal,
     Prefix,
@@ -108,7 +109,8 @@ specs! {
         "read programs from a file, one on each line; '\\' at its end continues it";
     Host Hosts ["--host" "-H" "--hosts"] ["NAME[:SLOTS],..."] "run on these hosts, with these numbers of slots";
     HostFile Hosts ["--hostfile" "-machinefile" "-f"] ["FILE"] "the same from a file: 'NAME slots=4'";
-    Anyway Hosts ["--oversubscribe"] [] "more ranks than slots are allowed anyway";
+    Oversubscribe Hosts ["--oversubscribe"] []
+        "allow more ranks than slots, which mpirun refuses in an allocation of Slurm";
     NoOversubscribe Hosts ["--nooversubscribe"] [] "refuse to start more ranks than slots, or cores";
     Prefix Hosts ["--prefix"] ["DIR"] "where OxMPI is installed on other hosts (default: where it is here)";
     RemoteShell Hosts ["-launcher" "-launcher-exec" "-bootstrap" "-bootstrap-exec"] ["ssh|PROGRAM"]

@@ -131,8 +131,10 @@ fn variables_are_for_all_or_for_one_program() {
 
 #[test]
 fn options_for_default_behaviour_are_accepted_and_impossible_ones_refused() {
-    let line = "--oversubscribe --allow-run-as-root --map-by :OVERSUBSCRIBE a";
-    assert_eq!(run(line).unwrap(), run("a").unwrap());
+    assert_eq!(run("--allow-run-as-root --map-by :HWTCPUS a").unwrap(), run("a").unwrap());
+    for line in ["--oversubscribe a", "--map-by :OVERSUBSCRIBE a"] {
+        assert!(run(line).unwrap().oversubscribe && !run("a").unwrap().oversubscribe);
+    }
     assert!(
         error("--bind-to board a").contains("--bind-to board: ranks cannot be bound to these yet")
     );
@@ -246,12 +248,7 @@ fn programs_can_stand_in_a_file() {
 #[test]
 fn options_of_other_launchers_that_change_nothing_are_taken() {
     let plain = run("a").unwrap();
-    for line in [
-        "--use-hwthread-cpus a",
-        "--byslot a",
-        "--map-by slot:OVERSUBSCRIBE a",
-        "--map-by hwthread:HWTCPUS a",
-    ] {
+    for line in ["--use-hwthread-cpus a", "--byslot a", "--map-by hwthread:HWTCPUS a"] {
         assert_eq!(run(line).unwrap(), plain, "{line}");
     }
     for line in [

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::super::opening::Carrier;
+use super::super::step::REPORTING;
 use super::{Child, host_error, timespec};
 use crate::launch::LaunchError;
 use oxmpi_daemon::ProgramEnd;
@@ -21,13 +23,26 @@ impl Child {
     pub(crate) fn carrier(&self) -> Option<i32> {
         match &self.carrier {
             Carrier::Process(process) => Some(process.pid),
+            Carrier::Step(step) => step.srun.carrier(),
             Carrier::Agent(_) | Carrier::Network => None,
         }
     }
 
+    /// Waits for the end of the local process, `limit` at most. Returns whether it has ended.
+    pub(crate) fn await_exit(&self, limit: Duration) -> bool {
+        let Carrier::Process(process) = &self.carrier else { return false };
+        let mut ended = [PollFd::new(&process.pidfd, PollFlags::IN)];
+        poll(&mut ended, Some(&timespec(limit))) == Ok(1)
+    }
+
+    /// The last error output, for the user.
+    pub(crate) fn said_text(&self) -> String {
+        String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ")
+    }
+
     pub(crate) fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
         let how = self.how_ended(error);
-        let said = String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ");
+        let said = self.said_text();
         let words =
             if said.is_empty() { oxmpi_rt_proto::agent::shown(self.stream.came()) } else { said };
         let words =
@@ -55,6 +70,14 @@ impl Child {
     }
 
     fn how_ended(&mut self, error: Option<io::Error>) -> Option<CarrierExit> {
+        if let Carrier::Step(step) = &self.carrier {
+            let step = Rc::clone(step);
+            // The output is that of all agents, and one of them is enough to wait for it.
+            let limit = if self.errors.is_some() { REPORTING } else { Duration::ZERO };
+            let exit = step.srun.await_exit(limit).then(|| step.srun.exit()).flatten();
+            self.read_errors();
+            return exit.or(error.map(|error| CarrierExit::Error(error.to_string())));
+        }
         if let Some(error) = error {
             return Some(CarrierExit::Error(error.to_string()));
         }
@@ -62,21 +85,23 @@ impl Child {
         let ended = match &self.carrier {
             Carrier::Process(process) => PollFd::new(&process.pidfd, PollFlags::IN),
             Carrier::Agent(running) => PollFd::from_borrowed_fd(running.end(), PollFlags::IN),
-            Carrier::Network => return None,
+            Carrier::Network | Carrier::Step(_) => return None,
         };
         let has_ended = poll(&mut [ended], Some(&timespec(ENDING))) == Ok(1);
         while self.errors.is_some() && Instant::now() < end && !self.read_errors().is_empty() {}
-        let process = match &mut self.carrier {
-            Carrier::Process(process) => process,
-            Carrier::Agent(running) if has_ended => {
-                return Some(match running.wait() {
-                    Ok(ProgramEnd::Exited(code)) => CarrierExit::Code(code),
-                    Ok(ProgramEnd::Killed(signal)) => CarrierExit::Signal(signal),
-                    Err(error) => CarrierExit::Error(error.to_string()),
-                });
-            }
-            Carrier::Agent(_) | Carrier::Network => return None,
-        };
+        match &mut self.carrier {
+            Carrier::Agent(running) if has_ended => Some(match running.wait() {
+                Ok(ProgramEnd::Exited(code)) => CarrierExit::Code(code),
+                Ok(ProgramEnd::Killed(signal)) => CarrierExit::Signal(signal),
+                Err(error) => CarrierExit::Error(error.to_string()),
+            }),
+            _ => self.exit(),
+        }
+    }
+
+    /// How the local process has ended.
+    fn exit(&self) -> Option<CarrierExit> {
+        let Carrier::Process(process) = &self.carrier else { return None };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::PidFd(process.pidfd.as_fd()), options).ok()??;
         match (status.exit_status(), status.terminating_signal()) {
@@ -91,8 +116,7 @@ impl Child {
         let how = self.how_ended(error);
         let how = how
             .map_or("the stream has ended".to_string(), |exit| format!("'{}' {exit}", self.shown));
-        let said = String::from_utf8_lossy(&self.said);
-        let said = said.trim();
+        let said = self.said_text();
         if said.is_empty() { how } else { format!("{how}; its last output:\n    {said}") }
     }
 
