@@ -128,6 +128,9 @@ pub enum JoinError {
     /// Without a manager, a process that takes part in no further call. `why` follows its name.
     #[error("{manager}: {call} cannot end, as {process} {why}")]
     Lost { manager: String, call: &'static str, process: String, why: String },
+    /// The manager, or OxMPI below it, does not have this operation.
+    #[error("{manager} cannot {call}; {remedy}")]
+    Unable { manager: String, call: &'static str, remedy: &'static str },
     /// A key or a value that no manager takes: a fault of the caller.
     #[error("'{key}' cannot be left with {manager}: {why}")]
     Key { manager: String, key: String, why: &'static str },

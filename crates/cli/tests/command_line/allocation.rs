@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use crate::support::launchers::two_nodes;
-use crate::support::{TestDirectory, compiled, installed, shell_word, sorted, texts};
+use crate::support::{TestDirectory, compiled, criu, installed, shell_word, sorted, texts};
 
 /// Prints each rank with its host. With an argument the rank of this number is killed by a signal,
-/// and the others wait for it.
+/// and the others wait for it, or for the seconds of the second argument.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <signal.h>
@@ -26,7 +26,8 @@ int main(int argc, char **argv) {
     fflush(stdout);
     if (argc > 1) {
         if (rank == atoi(argv[1])) raise(SIGKILL);
-        sleep(50);
+        sleep(argc > 2 ? atoi(argv[2]) : 50);
+        if (argc > 2) printf("rank %d ends\n", rank);
     }
     MPI_Finalize();
     return 0;
@@ -155,4 +156,26 @@ fn a_job_that_ends_early_is_reported_and_leaves_no_process() {
         assert!(code == wanted || wanted < 0, "{text}: {code}: {out}{err}");
         assert!(err.contains(error) && !out.contains("left: "), "{text}: {out}{err}");
     }
+}
+
+/// The restored mpirun has the environment of its first allocation, except for Slurm's variables.
+#[test]
+fn a_job_with_images_goes_on_in_another_allocation() {
+    let Some(criu) = criu() else { return };
+    let cluster = Cluster::new("allocation-images");
+    let criu = format!("export OXMPI_MCA_cr_blcr_criu={}", shell_word(&criu));
+    let settings = "--mca cr blcr --mca rpi crtcp --mca cr_base_dir $PWD";
+    let scripts = [
+        format!(
+            "{criu}; salloc -Q -N2 -n4 bash -c ': >rows; setsid --wait $mpirun {settings} $program 4 9 >rows & \
+             while [ $(grep -c rank rows) -lt 4 ]; do sleep 0.1; done; $oxmpi checkpoint --kill $!'"
+        ),
+        format!(
+            "{criu}; salloc -Q -N2 -n4 setsid --wait $oxmpi restart allocated-*; c=$?; cat rows; exit $c"
+        ),
+    ];
+    let results = cluster.run(&scripts);
+    let Some((_, out, _)) = results.last() else { return };
+    let ends = out.lines().filter(|line| line.ends_with(" ends")).count();
+    assert!(results.iter().all(|(code, ..)| *code == 0) && ends == 4, "{results:?}");
 }

@@ -83,9 +83,14 @@ pub(super) fn start(
     let environment = ranks::environment(set).map_err(text_of)?;
     let mut command = std::process::Command::new(super::program()?);
     command.arg0("mpirun").arg(RESUME_OPTION).arg(work).args(args);
+    // The job goes on in the allocation of this process, if there is one.
+    let is_of_slurm =
+        |(name, _): &(OsString, OsString)| name.as_encoded_bytes().starts_with(b"SLURM");
+    let environment = environment.into_iter().filter_map(variable);
     command
         .env_clear()
-        .envs(environment.into_iter().filter_map(variable))
+        .envs(environment.filter(|variable| !is_of_slurm(variable)))
+        .envs(std::env::vars_os().filter(is_of_slurm))
         .current_dir(&job.directory);
     let streams = ranks::streams(set);
     let [input, output, errors] =
