@@ -141,7 +141,8 @@ fn a_job_that_ends_early_is_reported_and_leaves_no_process() {
         "$mpirun $program 4 >rows & while [ $(grep -c rank rows) -lt 4 ]; do sleep 0.1; done";
     let table = [
         ("$mpirun $program 3", 137, "rank 3 (pid "),
-        ("scancel $SLURM_JOB_ID.0; wait $!", 1, "host nodeb is lost, with 2 ranks"),
+        // Slurm kills the agent and the ranks, and the agent may still report the end of a rank.
+        ("scancel $SLURM_JOB_ID.0; wait $!", -1, "host nodeb"),
         ("kill -9 $!; wait $!", 137, ""),
         ("kill $!; wait $!", 143, "SIGTERM"),
         // Slurm ends this script too.
