@@ -31,6 +31,11 @@ const OBSERVED: &[Row] = &[
         "without_its_library_a_protocol_is_refused_with_the_line_to_type",
         &["pmix_library", "munge_library", "munge_socket"],
     ),
+    (
+        "allocation.rs",
+        "hosts_are_chosen_within_the_allocation_and_slots_are_not_exceeded",
+        &["plm_slurm_args"],
+    ),
     ("jobs/parameters.rs", "arguments_are_checked_or_trusted", &["mpi_param_check"]),
     (
         "jobs/parameters.rs",
