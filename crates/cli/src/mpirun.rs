@@ -313,6 +313,12 @@ fn launch(
             env.push((name.into(), value.into()));
         }
     }
+    if options.allocation.is_some() && options.inherit == Inherit::All {
+        let variables = allocation::variables_of_ranks();
+        env.extend(
+            variables.filter(|(name, _)| options.env.iter().all(|(known, _)| known != name)),
+        );
+    }
     env.extend(environment_of(&params));
     // Scripts read the universe size by Open MPI's name.
     let universe_size = options.universe_size.unwrap_or(slots).max(size).to_string();

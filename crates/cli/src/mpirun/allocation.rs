@@ -101,6 +101,13 @@ fn select(
     Ok(chosen)
 }
 
+/// The variables about tasks, which programs read too. The agents, whose `srun` must not read them,
+/// cannot pass them on.
+pub(super) fn variables_of_ranks() -> impl Iterator<Item = (OsString, OsString)> {
+    let is_one = |name: &str| is_for_other_step(name) && name.ends_with("_PER_TASK");
+    std::env::vars_os().filter(move |(name, _)| name.to_str().is_some_and(is_one))
+}
+
 /// The command that starts the agents of these nodes. `agent`: the program.
 pub(crate) fn agents(
     nodes: &[&str],

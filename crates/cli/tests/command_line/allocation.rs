@@ -94,7 +94,7 @@ fn a_job_has_the_nodes_and_slots_of_its_allocation() {
         r#"script -qec 'salloc -Q -N2 -n4 srun -N1 -n1 --pty bash -c "\$mpirun \$program"' /dev/null"#,
         "salloc -Q -N2 -n4 unshare --uts bash -c 'hostname login; exec $mpirun $program'",
         "export SLURM_EXPORT_ENV=NONE SLURM_LABELIO=1 SLURM_CPUS_PER_TASK=1\n\
-         salloc -Q -N2 -n4 $mpirun $program",
+         salloc -Q -N2 -n4 $mpirun sh -c '[ $SLURM_CPUS_PER_TASK = 1 ] && exec $program'",
     ];
     let scripts = scripts.map(String::from);
     for ((code, out, err), script) in cluster.run(&scripts).into_iter().zip(&scripts) {
