@@ -225,6 +225,12 @@ pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(&fd, true)?)
 }
 
+/// Undoes [`end_when_unanswered`], for a connection whose data may wait for a stopped process.
+pub fn wait_when_unanswered(fd: impl AsFd) -> io::Result<()> {
+    sockopt::set_tcp_user_timeout(&fd, 0)?;
+    Ok(sockopt::set_socket_keepalive(&fd, false)?)
+}
+
 /// The longest time in seconds of [`end_when_unanswered`]: 31 bits of milliseconds.
 const MAX_UNANSWERED: u64 = 2_000_000;
 /// The kernel's limit for the time before the first probe and between probes, in seconds.

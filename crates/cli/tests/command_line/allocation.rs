@@ -180,3 +180,18 @@ fn a_job_with_images_goes_on_in_another_allocation() {
     let ends = out.lines().filter(|line| line.ends_with(" ends")).count();
     assert!(results.iter().all(|(code, ..)| *code == 0) && ends == 4, "{results:?}");
 }
+
+/// The ranks write more than all buffers between them and the stopped `mpirun` take.
+#[test]
+fn an_mpirun_that_is_stopped_keeps_its_agents() {
+    let cluster = Cluster::new("allocation-stopped");
+    let words = "sh -c 'echo; sleep 1; head -c 9000000 /dev/zero; sleep 2'";
+    let script = format!(
+        "export mpirun=\"$mpirun --mca mpi_agent_silence_s 3\" words={}; salloc -Q -N2 -n2 bash -c '$mpirun bash -c \"$words\" >bytes & \
+         until [ -s bytes ]; do sleep 0.1; done; kill -STOP $!; sleep 12; kill -CONT $!; wait $! && wc -c <bytes'",
+        shell_word(words.as_ref())
+    );
+    for (code, out, err) in cluster.run(&[script]) {
+        assert_eq!((code, out.trim(), &*err), (0, "18000002", ""));
+    }
+}

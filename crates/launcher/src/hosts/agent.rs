@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use oxmpi_checkpoint::ranks::check_ended;
 use oxmpi_param::Params;
 use oxmpi_shm::segment::Boot;
-use oxmpi_sys::net::{Listener, end_when_unanswered};
+use oxmpi_sys::net::{Listener, wait_when_unanswered};
 use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
@@ -403,6 +403,10 @@ impl<'a> Agent<'a> {
                     if fate == Some(Fate::Broken) && !self.move_to_grandparent() {
                         return Ok(Err(Over));
                     }
+                    if self.lifeline.as_ref().is_some_and(Lifeline::is_proved) {
+                        // Output may wait for a parent that is stopped. Fails for a pipe.
+                        let _ = wait_when_unanswered(self.head.output());
+                    }
                 }
                 SIGNALS => {
                     if let Err(over) = self.signalled() {
@@ -661,8 +665,6 @@ impl<'a> Agent<'a> {
         info!(first = order.base, ranks = here.len(), of = size, "got an order");
         let launch = launch(self.library_directory.clone(), &order)?;
         self.silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
-        // Fails for a pipe, beside which there is a lifeline, and for a daemon's socket.
-        let _ = end_when_unanswered(self.head.output(), self.silence);
         self.next_alive = Instant::now() + ALIVE.min(self.silence / 4);
         if order.base == 0 {
             self.survives = launch.params.mpi_ft_enable();

@@ -59,7 +59,7 @@ const PROVING: Duration = Duration::from_secs(10);
 /// How long an agent waits before it calls again, and how long the head accepts no connection after
 /// its descriptors ran out.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The silence of the head's host after which an agent ends, until it knows the job's parameters.
+/// The silence of the head's host after which an agent ends, until it has a lifeline.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// How an agent finds and recognises the head: nothing in it is secret.
@@ -112,7 +112,6 @@ impl FromStr for Invitation {
 pub(crate) struct Callers {
     listener: Listener,
     keys: KeyPair,
-    silence: Duration,
     guests: BTreeMap<u64, Guest>,
     next: u64,
     /// The secrets that the head shares with callers.
@@ -171,21 +170,18 @@ impl Callers {
         hostmap: &Hostmap,
     ) -> Result<(Callers, Invitation), LaunchError> {
         let (listener, addresses) = listen_for_agents(params, hostmap)?;
-        let silence = Duration::from_secs(params.mpi_agent_silence_s());
-        Callers::over(listener, addresses, silence)
+        Callers::over(listener, addresses)
     }
 
     fn over(
         listener: Listener,
         addresses: Vec<SocketAddr>,
-        silence: Duration,
     ) -> Result<(Callers, Invitation), LaunchError> {
         let keys = key_pair()?;
         let invitation = Invitation { version: agent::VERSION, addresses, key: keys.public() };
         let callers = Callers {
             listener,
             keys,
-            silence,
             guests: BTreeMap::new(),
             next: 0,
             known: BTreeMap::new(),
@@ -323,7 +319,8 @@ impl Callers {
             {
                 debug!(number, host, "an agent has called");
                 link.send(&DaemonMessage::Accepted { connection: number.into() }).ok()?;
-                let stream = link.into_stream(self.silence).ok()?;
+                // The agent's messages are its signs of life.
+                let stream = link.into_stream(None).ok()?;
                 self.proved.insert(number);
                 self.arrived.push(Caller { number, host, stream });
                 None
@@ -362,7 +359,7 @@ pub(crate) fn call(
         let until = until.min(Instant::now() + PROVING + PAUSE);
         let mut link = EncryptedSocket::dial(address, &preamble, &secret, &purpose, until)?;
         match link.await_next(until)? {
-            DaemonMessage::Accepted { .. } => link.into_stream(SILENCE),
+            DaemonMessage::Accepted { .. } => link.into_stream(Some(SILENCE)),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     };

@@ -212,9 +212,10 @@ impl Child {
         (!hosts.is_empty()).then_some(Stranded { hosts, kept, until })
     }
 
-    /// Whether the stream is one that does not end when this host stops answering.
+    /// Whether the stream is one that does not end when this host stops answering. A daemon ends
+    /// that of its agent.
     pub(crate) fn needs_lifeline(&self) -> bool {
-        matches!(self.carrier, Carrier::Process(_))
+        !matches!(self.carrier, Carrier::Agent(_))
     }
 
     /// Sends a message down the branch.

@@ -72,9 +72,10 @@ impl EncryptedSocket {
         self.flush()
     }
 
-    /// The stream over the connection. It ends when the other host has not answered for `silence`.
-    pub(crate) fn into_stream(self, silence: Duration) -> io::Result<Stream> {
-        net::end_when_unanswered(&self.socket, silence)?;
+    /// The stream over the connection. It ends when the other host has not answered for `silence`,
+    /// or has no room for data in this time; `None`: it never ends so.
+    pub(crate) fn into_stream(self, silence: Option<Duration>) -> io::Result<Stream> {
+        silence.map_or(Ok(()), |time| net::end_when_unanswered(&self.socket, time))?;
         Stream::over(self.socket.as_fd().try_clone_to_owned()?, Some(self.channel))
     }
 

@@ -1,5 +1,5 @@
-//! The lifeline of an agent that ssh has started: an idle connection with its parent in the tree,
-//! which is `mpirun` or another agent.
+//! The lifeline of an agent that no daemon has started: an idle connection with its parent in the
+//! tree, which is `mpirun` or another agent.
 //!
 //! The kernels check each other by TCP keepalive, which also works while the parent is stopped or
 //! debugged. If no answer comes for `mpi_agent_silence_s`, or the parent's host no longer knows the
@@ -87,6 +87,12 @@ impl Lifeline {
         Fate::None
     }
 
+    /// Whether the parent has proved that it knows the secret.
+    pub(crate) fn is_proved(&self) -> bool {
+        self.line.as_ref().is_some_and(|line| line.link.channel.is_open())
+    }
+
+    /// Handles an event of the connection.
     pub(crate) fn ready(&mut self, events: &OwnedFd) -> Fate {
         let (node, name) = (self.node, self.name);
         let Some(line) = &mut self.line else { return Fate::None };

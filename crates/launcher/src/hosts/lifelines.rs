@@ -1,10 +1,11 @@
-//! The listener for the lifelines of children: of agents that this process has started.
+//! The listener for the lifelines of children: of the agents with a stream to this process.
 //!
 //! An agent that ssh has started has only ssh's stream to its parent, which does not notice for
-//! hours that answers are missing. So it makes one more, idle connection to the parent, whose
-//! kernel answers keepalive probes (module `lifeline`). Both sides authenticate with a secret that
-//! came over ssh. Without such a connection jobs run without this check. An agent that a daemon has
-//! started needs none: it ends with the daemon's connection.
+//! hours that answers are missing. In the stream of an agent that has called, output can wait for a
+//! stopped parent as long as for a lost one. So both make one more, idle connection to the parent,
+//! whose kernel answers keepalive probes (module `lifeline`). Both sides authenticate with a secret
+//! that came by the stream. Without such a connection jobs run without this check. An agent that a
+//! daemon has started needs none: it ends with the daemon's connection.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -147,7 +148,7 @@ impl Lifelines {
         let Guest { link, .. } = self.all.remove(&guest)?;
         // The stream keeps the socket open, and the kernel would go on to report events.
         epoll::delete(events, &link.socket).ok()?;
-        let stream = link.into_stream(self.silence).ok()?;
+        let stream = link.into_stream(Some(self.silence)).ok()?;
         self.arrived.push(StrandedArrival { number, nodes, stream, since: Instant::now() });
         Some(())
     }

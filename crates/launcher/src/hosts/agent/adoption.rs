@@ -163,7 +163,7 @@ fn reach(offer: &LifelineOffer, purpose: Purpose, silence: Duration) -> io::Resu
     for address in addresses {
         let dialed = EncryptedSocket::dial(address, &[], &Secret(offer.secret), &purpose, until);
         match dialed {
-            Ok(link) => return link.into_stream(silence),
+            Ok(link) => return link.into_stream(Some(silence)),
             Err(error) => last = error,
         }
     }

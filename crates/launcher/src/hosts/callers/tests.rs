@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn callers() -> (Callers, Invitation) {
     let listener = Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), None).unwrap();
     let addresses = vec![listener.address().unwrap()];
-    Callers::over(listener, addresses, LIMIT).unwrap()
+    Callers::over(listener, addresses).unwrap()
 }
 
 /// An agent that calls, with its public key.
