@@ -1,6 +1,7 @@
 //! Programs under other launchers, or of another MPI library: they never run silently as jobs of
 //! one rank, and correct ones are not refused.
 
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
@@ -58,17 +59,26 @@ fn variables_of_a_batch_script_do_not_change_a_job() {
     p.start(command).end().is_fine(2, "of 2");
 }
 
+/// The manager of one process, which ends at the first request, and the process's end of the
+/// socket, which programs inherit.
+fn pmi_manager() -> UnixStream {
+    let (mut manager, task) = UnixStream::pair().unwrap();
+    fcntl_setfd(&task, FdFlags::empty()).unwrap();
+    std::thread::spawn(move || manager.read(&mut [0; 64]));
+    task
+}
+
 #[test]
 fn a_task_of_pmi_is_refused_and_its_own_job_is_not() {
     let p = compile(&["jobs/world"]);
-    let (_server, task) = UnixStream::pair().unwrap();
-    fcntl_setfd(&task, FdFlags::empty()).unwrap();
-    let socket = task.as_raw_fd().to_string();
-    let env = [("PMI_FD", &*socket), ("PMI_SIZE", "4"), ("PMI_RANK", "1")];
-    let found = [&*format!("PMI_FD={socket}"), "PMI_SIZE=4", "mpirun -n 4"];
-    is_refused(&alone(&p, &env, &[]), &found);
-    let by_session = alone(&p, &env, &["session"]);
+    let tasks = [pmi_manager(), pmi_manager(), pmi_manager()];
+    let sockets = tasks.each_ref().map(|task| task.as_raw_fd().to_string());
+    let env = |task: usize| [("PMI_FD", &*sockets[task]), ("PMI_SIZE", "4"), ("PMI_RANK", "1")];
+    let found = [&*format!("PMI_FD={}", sockets[0]), "PMI_SIZE=4", "mpirun -n 4"];
+    is_refused(&alone(&p, &env(0), &[]), &found);
+    let by_session = alone(&p, &env(1), &["session"]);
     assert_eq!((by_session.code, by_session.out.as_str()), (3, "no session\n"), "{by_session:?}");
+    let env = env(2);
     is_alone(&alone(&p, &[&env[..], &[("OXMPI_MCA_mpi_allow_singletons", "1")]].concat(), &[]), 0);
     is_alone(&alone(&p, &[env[0], ("PMI_SIZE", "1")], &[]), 0);
     let mut command = p.mpirun(2, &[], "world", &[]);
@@ -81,6 +91,8 @@ fn a_task_of_pmix_is_refused() {
     let p = compile(&["jobs/world"]);
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = format!("a.0;tcp4://{}", server.local_addr().unwrap());
+    // It accepts connections, and closes them.
+    std::thread::spawn(move || while server.accept().is_ok() {});
     let env = [("PMIX_NAMESPACE", "a"), ("PMIX_RANK", "0"), ("PMIX_SERVER_URI41", &*uri)];
     is_refused(&alone(&p, &env, &[]), &["PMIx server", "several processes", "mpirun -n N"]);
     let four = [&env[..], &[("OMPI_COMM_WORLD_SIZE", "4")]].concat();
