@@ -100,12 +100,14 @@ impl Launcher<'_> {
                 self.take_abort(JobEvent::Abort { rank, code, text, seen });
             }
             Request::Finished => self.note_finished(rank),
+            // An answer to a request of the head before the job started, when a process that is no
+            // agent had named the number. The sender waits for no reply.
+            Request::AgentCard { .. } => {}
             // Only valid as the first message of a new connection.
             Request::Enter { .. }
             | Request::Return { .. }
             | Request::Join { .. }
-            | Request::Head { .. }
-            | Request::AgentCard { .. } => {
+            | Request::Head { .. } => {
                 let reason = "it has its control socket".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }

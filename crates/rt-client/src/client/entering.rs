@@ -54,7 +54,7 @@ impl WayIn {
     }
 
     pub(super) fn connect_again(&self) -> Result<OwnedFd, String> {
-        let socket = connect_patiently(&self.name).map_err(|error| error.to_string())?;
+        let socket = connect_patiently(&self.name, PATIENCE).map_err(|error| error.to_string())?;
         let request = Request::Return { number: self.number, secret: self.secret.clone() };
         match question(&socket, self.number, &request, None).map_err(|error| error.to_string())? {
             (Reply::Done { .. }, _) => Ok(socket),
@@ -64,9 +64,9 @@ impl WayIn {
 }
 
 /// Connects to the process that listens under a name, which must have the same user: no other may
-/// learn the secret. The socket is blocking.
-pub(super) fn connect_patiently(name: &str) -> io::Result<OwnedFd> {
-    let limit = Instant::now() + PATIENCE;
+/// learn the secret. `patience`: the time for room in the accept queue. The socket is blocking.
+pub(super) fn connect_patiently(name: &str, patience: Duration) -> io::Result<OwnedFd> {
+    let limit = Instant::now() + patience;
     let socket = loop {
         match local::connect(name) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < limit => {
@@ -98,7 +98,9 @@ impl Client {
     /// The process cannot be the rank, and must not be a singleton.
     pub(super) fn enter() -> Result<Entered, BootError> {
         let Some(way_in) = WayIn::from_env() else { return Ok(Entered::NoLauncher) };
-        let Ok(socket) = connect_patiently(&way_in.name) else { return Ok(Entered::NoLauncher) };
+        let Ok(socket) = connect_patiently(&way_in.name, PATIENCE) else {
+            return Ok(Entered::NoLauncher);
+        };
         let request = Request::Enter { number: way_in.number, secret: way_in.secret.clone() };
         let lost = |error: DirectoryError| BootError::NotAdmitted(error.to_string());
         match question(&socket, way_in.number, &request, None).map_err(lost)? {

@@ -54,6 +54,9 @@ pub const JOIN_OPTION: &str = "--join";
 const NAMES: u32 = 8;
 /// The pause before a process tries again to enter a host whose earlier job has not ended.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long a process tries to connect with the process that has a socket name. One of another user
+/// can have the name without listening, or without room for a connection.
+const NAME_PATIENCE: Duration = Duration::from_secs(3);
 /// The key of the head's card in the process manager.
 const HEAD: &str = "oxmpi-head";
 /// The key of the card of an agent that a process has started.
@@ -110,18 +113,34 @@ impl Client {
     /// other processes. `None`: the job has one process, or another process is the rank and has
     /// started this one.
     pub fn join(manager: &LiveManager, params: &Params) -> Result<Option<Client>, NotJoined> {
+        let mut served = None;
+        let joined = Client::join_by(manager, params, &mut served);
+        if joined.is_err() && !matches!(manager, LiveManager::Slurm { .. }) {
+            // Hydra kills a process whose connection ends before the process has left, and the
+            // error would not be printed.
+            std::mem::forget(served);
+        }
+        joined
+    }
+
+    /// As [`Client::join`]; `served` is the connection with the process manager meanwhile.
+    fn join_by(
+        manager: &LiveManager,
+        params: &Params,
+        served: &mut Option<Box<dyn ProcessManager>>,
+    ) -> Result<Option<Client>, NotJoined> {
         let settings = join_settings(params);
         let step = match manager {
             LiveManager::Slurm { .. } => SlurmStep::of_environment()?,
             _ => None,
         };
-        let (mut served, place) = match &step {
-            Some(step) => (None, JobPlace::of_step(step, manager.to_string())),
+        let place = match &step {
+            Some(step) => JobPlace::of_step(step, manager.to_string()),
             None => {
-                let Some(served) = connect(manager, &settings)? else { return Ok(None) };
-                let (rank, size, job) = (served.rank(), served.size(), served.job().to_string());
-                let evidence = manager.to_string();
-                (Some(served), JobPlace { rank, size, job, evidence })
+                let Some(found) = connect(manager, &settings)? else { return Ok(None) };
+                let found = served.insert(found);
+                let (rank, size, job) = (found.rank(), found.size(), found.job().to_string());
+                JobPlace { rank, size, job, evidence: manager.to_string() }
             }
         };
         let entry = match place.size {
@@ -129,14 +148,14 @@ impl Client {
             _ => place.enter(settings.limit)?,
         };
         let HostEntry::Agent { control, card, is_founder } = entry else {
-            leave(served);
+            leave(served.take());
             return Ok(None);
         };
         if let (true, Some(step)) = (is_founder, &step) {
             let JoinSettings { munge_library, munge_socket, limit, .. } = settings;
-            served = Some(Box::new(SlurmAlone::meet(step, munge_library, munge_socket, limit)?));
+            *served = Some(Box::new(SlurmAlone::meet(step, munge_library, munge_socket, limit)?));
         }
-        if let Some(served) = &mut served {
+        if let Some(served) = served {
             exchange_cards(served.as_mut(), (&control, is_founder), &card, settings.limit)?;
         }
         let (segment, fd) = await_segment(&control, served.as_deref_mut(), settings.limit)?;
@@ -151,7 +170,7 @@ impl Client {
             // A meeting has served its purpose.
             leave(served.take());
         }
-        let _ = client.manager.set(Mutex::new(served));
+        let _ = client.manager.set(Mutex::new(served.take()));
         Ok(Some(client))
     }
 }
@@ -179,23 +198,36 @@ impl JobPlace {
     fn enter(&self, limit: Duration) -> Result<HostEntry, NotJoined> {
         let end = Instant::now() + limit;
         let mut number = 0;
+        // Until when the name may have no listener.
+        let mut unheard_end = None;
         while number < NAMES {
             let name = self.socket_name(number);
             let listener = local::listen_as(&name);
             let (control, reply) = match listener {
                 Ok(listener) => return self.start_agent(&listener),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => match self.apply(&name) {
-                    Ok(applied) => applied,
-                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                        number += 1;
+                    Ok(applied) => {
+                        unheard_end = None;
+                        applied
+                    }
+                    Err(error) => {
+                        let now = Instant::now();
+                        let is_of_other_user = match error.kind() {
+                            io::ErrorKind::PermissionDenied | io::ErrorKind::WouldBlock => true,
+                            io::ErrorKind::ConnectionRefused => {
+                                now >= *unheard_end.get_or_insert(now + NAME_PATIENCE)
+                            }
+                            // The agent with the name ends, and the name becomes free.
+                            _ if now < end => false,
+                            _ => return Err(NotJoined::Agent(error.to_string())),
+                        };
+                        if is_of_other_user {
+                            (number, unheard_end) = (number + 1, None);
+                        } else {
+                            std::thread::sleep(PAUSE);
+                        }
                         continue;
                     }
-                    // The agent with the name ends, and the name becomes free.
-                    Err(_) if Instant::now() < end => {
-                        std::thread::sleep(PAUSE);
-                        continue;
-                    }
-                    Err(error) => return Err(NotJoined::Agent(error.to_string())),
                 },
                 Err(error) => return Err(NotJoined::NoAgent(error.to_string())),
             };
@@ -232,7 +264,7 @@ impl JobPlace {
 
     /// Connects with the agent that has this name, and says which rank this process is.
     fn apply(&self, name: &str) -> io::Result<(OwnedFd, Reply)> {
-        let control = connect_patiently(name)?;
+        let control = connect_patiently(name, NAME_PATIENCE)?;
         fdpass::send(&control, &self.request().encode(), None)?;
         let (reply, _) = receive(&control, self.rank).map_err(io::Error::other)?;
         Ok((control, reply))
