@@ -1,4 +1,10 @@
-//! `oxmpi info --launched-by` below real launchers: Slurm on two nodes, Hydra, prterun, and ours.
+//! Below real launchers, Slurm on two nodes, Hydra, prterun and ours: `oxmpi info --launched-by`,
+//! and jobs whose processes the launcher has started ([`jobs`], [`ends`], [`hostile`]).
+
+mod ends;
+mod hostile;
+mod jobs;
+mod runs;
 
 use std::process::Command;
 
