@@ -32,6 +32,11 @@ const OBSERVED: &[Row] = &[
         &["pmix_library", "munge_library", "munge_socket"],
     ),
     (
+        "launched_by/jobs.rs",
+        "processes_that_do_not_call_mpi_init_are_missed",
+        &["mpi_join_limit_s"],
+    ),
+    (
         "allocation.rs",
         "hosts_are_chosen_within_the_allocation_and_slots_are_not_exceeded",
         &["plm_slurm_args"],

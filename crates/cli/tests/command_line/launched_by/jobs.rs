@@ -9,8 +9,11 @@ const WORLD: &str = r#""$joined" 4"#;
 /// A rank that runs an MPI program.
 const TOOL: &str = r#""$joined" tool"#;
 const SCRIPT: &str = r#"sh -c '"$joined" 4; "$joined" 4'"#;
-/// One process calls MPI_Init, and the others do not.
-const SOME: &str = r#"env OXMPI_MCA_mpi_join_limit_s=1 "$joined" some"#;
+/// One process calls MPI_Init, which has a limit of one second, and the others do not.
+fn some(limit: &str) -> String {
+    format!(r#"env {limit}=1 "$joined" some"#)
+}
+
 const SINGLETON: &str = r#"env OXMPI_MCA_mpi_allow_singletons=1 "$joined" some"#;
 
 #[test]
@@ -55,7 +58,8 @@ fn names_the_missing(ran: &Ran) {
 #[test]
 fn processes_that_do_not_call_mpi_init_are_missed() {
     // prterun ends the job when a process has ended without a call of PMIx.
-    run_here(JOINED, &lines(&[Launcher::Hydra], &[SOME])).iter().for_each(names_the_missing);
+    let some = some("OXMPI_MCA_mpi_join_limit_s");
+    run_here(JOINED, &lines(&[Launcher::Hydra], &[&some])).iter().for_each(names_the_missing);
 }
 
 /// Longer jobs, and each way to place tasks.
@@ -142,7 +146,8 @@ mod night {
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn tasks_that_do_not_call_mpi_init_are_missed() {
-        let Some(all) = run_on_cluster(JOINED, &lines(&SLURM, &[SOME])) else { return };
+        let some = some("OXMPI_MCA_mpi_join_limit_s");
+        let Some(all) = run_on_cluster(JOINED, &lines(&SLURM, &[&some])) else { return };
         all.iter().for_each(names_the_missing);
         all[2].says(&["missing: nodeb (node 1)"]);
     }
