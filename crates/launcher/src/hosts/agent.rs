@@ -665,6 +665,8 @@ impl<'a> Agent<'a> {
         info!(first = order.base, ranks = here.len(), of = size, "got an order");
         let launch = launch(self.library_directory.clone(), &order)?;
         self.silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
+        // A lifeline begins before the order, which has the parameters.
+        self.lifeline.iter_mut().for_each(|lifeline| lifeline.set_silence(self.silence));
         self.next_alive = Instant::now() + ALIVE.min(self.silence / 4);
         if order.base == 0 {
             self.survives = launch.params.mpi_ft_enable();

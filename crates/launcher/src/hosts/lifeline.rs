@@ -87,6 +87,15 @@ impl Lifeline {
         Fate::None
     }
 
+    /// Changes the time without answers after which the parent's host is gone.
+    pub(crate) fn set_silence(&mut self, silence: Duration) {
+        self.silence = silence;
+        if let Some(line) = &self.line {
+            // The earlier time stays where this fails.
+            let _ = net::end_when_unanswered(&line.link.socket, silence);
+        }
+    }
+
     /// Whether the parent has proved that it knows the secret.
     pub(crate) fn is_proved(&self) -> bool {
         self.line.as_ref().is_some_and(|line| line.link.channel.is_open())
