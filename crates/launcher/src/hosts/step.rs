@@ -248,3 +248,26 @@ pub fn serve_invited(
         .map_err(|error| LaunchError::Kernel("reach mpirun", error))?;
     Agent::new(library_directory, &signals, stream)?.run()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_an_agent_is_read_and_other_lines_are_not() {
+        let key = KeyPair::generate().unwrap().public();
+        let agent = Announcement { number: 3, node: "nodeb".into(), key };
+        let line = agent.to_string();
+        assert_eq!(line.trim_end().parse(), Ok(agent));
+        for other in [
+            "",
+            "slurm prolog: welcome",
+            "OXMPI-AGENT-KEY ",
+            "OXMPI-AGENT-KEY 3 nodeb 00",
+            &format!("OXMPI-AGENT-KEY x nodeb {key}"),
+            &format!("0: {line}"),
+        ] {
+            assert_eq!(other.parse::<Announcement>(), Err(()), "{other}");
+        }
+    }
+}

@@ -201,6 +201,8 @@ fn a_connection_without_proof_is_closed_by_its_age() {
 #[test]
 fn an_agent_of_another_version_says_so() {
     let (_, mut invitation) = callers();
+    assert_eq!(invitation.to_string().parse(), Ok(invitation.clone()));
+    assert!("0b0".parse::<Invitation>().is_err() && "0b".parse::<Invitation>().is_err());
     invitation.version += 1;
     let error = agent(&invitation, 1, LIMIT).1.join().unwrap().unwrap_err();
     assert!(error.to_string().contains("install the same version"), "{error}");
