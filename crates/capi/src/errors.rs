@@ -18,7 +18,7 @@ use oxmpi_abi::types::{Comm, CommErrhandlerFunction, Errhandler};
 use oxmpi_core::Communicator;
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_rt_client::client::Client;
+use oxmpi_rt_client::client::{Client, abort_unjoined};
 use oxmpi_shm::segment::RankState;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
@@ -317,7 +317,11 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
                 oxmpi_sys::complain!("{}", said());
             }
         }
-        None => oxmpi_sys::complain!("{}", said()),
+        None => {
+            let said = said();
+            oxmpi_sys::complain!("{said}");
+            abort_unjoined(code, &said);
+        }
     }
     // SAFETY: ends the process at once. Exit handlers might wait for locks of other threads.
     unsafe { libc::_exit(status) }

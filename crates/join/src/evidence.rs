@@ -63,6 +63,8 @@ pub struct PmixEvidence {
     pub size: Option<u32>,
     /// The address of a server that accepts.
     pub server: Option<String>,
+    /// Whether the server is that of a step of Slurm, by the name of the job.
+    pub is_of_slurm: bool,
 }
 
 /// The evidence of a task of `srun`.
@@ -149,6 +151,8 @@ impl Evidence {
             pmix: PmixEvidence {
                 size: number("OMPI_COMM_WORLD_SIZE").filter(|_| !is_below_mpirun),
                 server: pmix_server(),
+                is_of_slurm: std::env::var("PMIX_NAMESPACE")
+                    .is_ok_and(|name| name.starts_with("slurm.pmix.")),
             },
             slurm: SlurmEvidence {
                 tasks: number("SLURM_NTASKS"),
@@ -184,8 +188,9 @@ impl Evidence {
         }
         if let Some(server) = pmix.server.clone() {
             // The launcher with the server sets the first variable, if it is Open MPI's.
-            let named =
-                [("OMPI_COMM_WORLD_SIZE", pmix.size), ("SLURM_STEP_NUM_TASKS", slurm.step_tasks)];
+            // A server within a step of Slurm may have any number of processes.
+            let of_step = slurm.step_tasks.filter(|_| pmix.is_of_slurm);
+            let named = [("OMPI_COMM_WORLD_SIZE", pmix.size), ("SLURM_STEP_NUM_TASKS", of_step)];
             let named = named.into_iter().find_map(|(name, size)| Some((name, size?)));
             managers.push(LiveManager::Pmix { server, named });
         }
@@ -330,6 +335,9 @@ mod tests {
         let slurm = "SLURM_STEP_NUM_TASKS=3, and SLURM_TASK_PID=20 is this task";
         assert_eq!(managers(&evidence), [slurm]);
         evidence.pmix.server = Some("127.0.0.1:7".into());
+        let of_other = "a PMIx server answers at 127.0.0.1:7";
+        assert_eq!(managers(&evidence), [of_other, slurm], "prterun within a step");
+        evidence.pmix.is_of_slurm = true;
         let by_slurm = "SLURM_STEP_NUM_TASKS=3, and a PMIx server answers at 127.0.0.1:7";
         assert_eq!(managers(&evidence), [by_slurm, slurm]);
         evidence.pmix.size = Some(2);

@@ -13,7 +13,7 @@ mod serving;
 mod universe;
 
 pub use self::entering::{WAY_IN_VARIABLE, WayIn};
-pub use self::joining::{JOIN_OPTION, NotJoined, join_settings};
+pub use self::joining::{JOIN_OPTION, NotJoined, abort_unjoined, join_settings};
 pub use self::serving::SERVE_OPTION;
 pub use self::universe::{Meeting, UniverseError};
 

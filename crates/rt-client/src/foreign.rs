@@ -247,7 +247,8 @@ mod tests {
     }
 
     fn pmix(size: Option<u32>, answers: bool) -> Evidence {
-        let pmix = PmixEvidence { size, server: answers.then(|| SERVER.into()) };
+        let server = answers.then(|| SERVER.into());
+        let pmix = PmixEvidence { size, server, is_of_slurm: true };
         Evidence { pmix, ..Evidence::default() }
     }
 
@@ -281,6 +282,14 @@ mod tests {
             ("PMIx", pmix(Some(3), true), "3 by Pmix"),
             ("PMIx of nobody knows how many", pmix(None, true), "? by Pmix"),
             ("PMIx of one", pmix(Some(1), true), alone),
+            (
+                "PMIx of another launcher in a step of one",
+                Evidence {
+                    pmix: PmixEvidence { is_of_slurm: false, ..pmix(None, true).pmix },
+                    ..slurm(None, Some(1), Some(30))
+                },
+                "? by Pmix",
+            ),
             ("PMIx without a server", pmix(Some(3), false), doubtful),
             ("a batch script", slurm(Some(4), None, Some(20)), doubtful),
             ("a batch script of one", slurm(Some(1), None, Some(20)), alone),

@@ -297,7 +297,9 @@ impl<'a> Agent<'a> {
         info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
         self.ranks.signal(Signal::KILL, self.ranks.unfinished());
         if let Some(joiners) = &mut self.joiners {
-            joiners.refuse_all("the host of rank 0 has given up the job, and says why");
+            joiners.refuse_all(
+                "the head, on the host of rank 0, has ended before the job has started",
+            );
         }
         // Before the search for processes that ranks have left, which would find those of ssh.
         self.end_children();
@@ -524,7 +526,16 @@ impl<'a> Agent<'a> {
                 }
             }
         }
-        if goes_on || self.move_to_grandparent() { Ok(()) } else { Err(Over) }
+        if goes_on || self.move_to_grandparent() {
+            return Ok(());
+        }
+        if self.joiners.is_some() && self.running() > 0 {
+            let host = oxmpi_sys::host::name();
+            oxmpi_sys::complain!(
+                "mpirun: the head, on the host of rank 0, is lost, so the ranks of host {host} are ended"
+            );
+        }
+        Err(Over)
     }
 
     /// Forwards a message to agents below, and returns it if it is for this one.

@@ -265,12 +265,14 @@ impl Joiners {
         Some(joiner)
     }
 
-    /// Answers all processes that wait that they cannot be ranks.
-    pub(crate) fn refuse_all(&mut self, why: &str) {
+    /// Answers all processes that wait that they cannot be ranks, and returns them.
+    pub(crate) fn refuse_all(&mut self, why: &str) -> Vec<Joiner> {
         let reply = Reply::Failed { reason: why.to_string() }.encode();
-        for joiner in std::mem::take(&mut self.waiting).into_values() {
+        let all: Vec<Joiner> = std::mem::take(&mut self.waiting).into_values().collect();
+        for joiner in &all {
             let _ = fdpass::send(&joiner.control, &reply, None);
         }
+        all
     }
 }
 

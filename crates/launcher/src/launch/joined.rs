@@ -7,16 +7,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{Branch, FromAgent, Receivers, ToAgent};
-use oxmpi_sys::host;
 use oxmpi_sys::spawn::Signals;
+use oxmpi_sys::{fdpass, host};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::Signal;
+use rustix::process::{Signal, pidfd_send_signal};
 use tracing::{info, warn};
 
 use super::{App, Host, Launch, LaunchError, Spread, prepare, run_with};
@@ -24,9 +25,14 @@ use crate::hosts::agent::Agent;
 use crate::hosts::callers::{Callers, Invitation, call};
 use crate::hosts::child::{Child, timespec};
 use crate::hosts::head::RemoteAgent;
-use crate::hosts::joiners::{JoinerNews, Joiners};
+use crate::hosts::joiners::{Joiner, JoinerNews, Joiners};
 use crate::hosts::opening::HostAgent;
 
+/// The limit for one attempt to call the head, after which this process checks its signals and the
+/// processes that wait.
+const CALL: Duration = Duration::from_secs(2);
+/// The time for processes to read that the job cannot start.
+const REFUSAL: Duration = Duration::from_secs(2);
 /// The most missing ranks that a text names.
 const SHOWN: usize = 8;
 
@@ -106,20 +112,46 @@ impl<'a> Gathering<'a> {
 
     /// The value; an error is sent to all processes that wait.
     fn unless_refused<T>(&mut self, result: Result<T, LaunchError>) -> Option<T> {
-        let refused = result.inspect_err(|error| {
-            warn!(%error, "the job cannot start");
-            self.joiners.refuse_all(&error.to_string());
-        });
-        refused.ok()
+        result.map_err(|error| self.refuse(&error)).ok()
+    }
+
+    /// Refuses all processes that wait. Those in a call of the process manager, which waits for
+    /// processes that will not come, do not read that, and are ended.
+    fn refuse(&mut self, error: &LaunchError) {
+        warn!(%error, "the job cannot start");
+        let waiting = self.joiners.refuse_all(&error.to_string());
+        let end = Instant::now() + REFUSAL;
+        let is_deaf = |joiner: &&Joiner| fdpass::has_unread(&joiner.control).unwrap_or(false);
+        while waiting.iter().any(|joiner| is_deaf(&joiner)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let deaf: Vec<&Joiner> = waiting.iter().filter(is_deaf).collect();
+        if !deaf.is_empty() {
+            oxmpi_sys::complain!("mpirun: {error}");
+        }
+        for joiner in deaf {
+            let _ = pidfd_send_signal(&joiner.process.pidfd, Signal::TERM);
+        }
     }
 
     /// Calls the head as the agent with this number.
-    fn call_head(&self, head: &[u8], number: u32) -> Result<Stream, LaunchError> {
+    fn call_head(&mut self, head: &[u8], number: u32) -> Result<Stream, LaunchError> {
         let head = Invitation::decode(head)
             .map_err(|error| LaunchError::Join(format!("the card of the head: {error}")))?;
-        let callers = self.callers.as_ref().map_err(|error| LaunchError::Join(error.clone()))?;
-        call(&head, number, callers.keys(), &host::name(), self.limit)
-            .map_err(|error| LaunchError::Kernel("reach the host of rank 0", error))
+        loop {
+            let callers =
+                self.callers.as_ref().map_err(|error| LaunchError::Join(error.clone()))?;
+            let error = match call(&head, number, callers.keys(), &host::name(), CALL) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            if self.end <= Instant::now() || error.kind() == io::ErrorKind::Unsupported {
+                return Err(LaunchError::Kernel("reach the host of rank 0", error));
+            }
+            warn!(%error, "the host of rank 0 cannot be reached yet");
+            self.serve_joiners()?;
+            self.obey_signals()?;
+        }
     }
 
     /// Waits for the card of the head, and this agent's number for the process manager.
@@ -244,16 +276,28 @@ impl<'a> Gathering<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(LaunchError::Kernel("wait for the ranks", error.into())),
         }
+        self.obey_signals()
+    }
+
+    /// An error if a signal is to end this process; SIGUSR1 prints the missing ranks.
+    fn obey_signals(&self) -> Result<(), LaunchError> {
         while let Ok(Some(number)) = self.signals.next() {
-            if Signal::from_named_raw(number) != Some(Signal::CHILD) {
-                return Err(LaunchError::Interrupted(number));
+            match Signal::from_named_raw(number) {
+                Some(Signal::USR1) => {
+                    oxmpi_sys::complain!(
+                        "mpirun: the job starts when all ranks are here: {}",
+                        self.state()
+                    );
+                }
+                Some(Signal::CHILD | Signal::USR2 | Signal::TSTP | Signal::XFSZ) => {}
+                _ => return Err(LaunchError::Interrupted(number)),
             }
         }
         Ok(())
     }
 
-    /// The text about the limit.
-    fn missing(&self, awaited: &str) -> String {
+    /// The number of ranks that are here, and the missing ranks.
+    fn state(&self) -> String {
         let size = self.size.unwrap_or(0);
         let missing: Vec<u32> = (0..size).filter(|rank| !self.nodes.contains_key(rank)).collect();
         let shown: Vec<String> = missing.iter().take(SHOWN).map(u32::to_string).collect();
@@ -261,16 +305,21 @@ impl<'a> Gathering<'a> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let here = self.nodes.len();
-        let seconds = self.limit.as_secs();
         let network = match &self.callers {
             Ok(_) => String::new(),
             Err(error) => format!("; other hosts cannot reach this one: {error}"),
         };
+        let here = self.nodes.len();
+        format!("{here} of {size} are here; missing: {}{more}{network}", shown.join(", "))
+    }
+
+    /// The text about the limit.
+    fn missing(&self, awaited: &str) -> String {
         format!(
-            "it waited {seconds} s (mpi_join_limit_s) for {awaited}: {here} of {size} ranks are here, and ranks {}{more} are \
-             missing; each process that the launcher starts must call MPI_Init{network}",
-            shown.join(", ")
+            "it waited {} s (mpi_join_limit_s) for {awaited}: of the ranks {}; each process that the launcher starts must call \
+             MPI_Init",
+            self.limit.as_secs(),
+            self.state()
         )
     }
 

@@ -316,7 +316,7 @@ pub(crate) fn start(
             })
         }
         Err(error) => {
-            joiners.iter_mut().for_each(|joiners| joiners.refuse_all(&error.to_string()));
+            joiners.iter_mut().for_each(|joiners| _ = joiners.refuse_all(&error.to_string()));
             guard.dismiss();
             Err(error)
         }

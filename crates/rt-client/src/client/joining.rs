@@ -30,7 +30,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use oxmpi_join::evidence::LiveManager;
@@ -108,6 +108,18 @@ enum HostEntry {
     Singleton,
 }
 
+/// The connection with the process manager of a process that could not become a rank.
+static UNJOINED: Mutex<Option<Box<dyn ProcessManager>>> = Mutex::new(None);
+
+/// Has the process manager end the job, if this process could not become a rank and ends: the other
+/// processes would wait for it.
+pub fn abort_unjoined(code: i32, text: &str) {
+    let manager = UNJOINED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(mut manager) = manager {
+        let _ = manager.abort(code, text);
+    }
+}
+
 impl Client {
     /// Becomes a rank of the job that the launcher of `manager` has started, and waits for all its
     /// other processes. `None`: the job has one process, or another process is the rank and has
@@ -115,10 +127,10 @@ impl Client {
     pub fn join(manager: &LiveManager, params: &Params) -> Result<Option<Client>, NotJoined> {
         let mut served = None;
         let joined = Client::join_by(manager, params, &mut served);
-        if joined.is_err() && !matches!(manager, LiveManager::Slurm { .. }) {
+        if joined.is_err() {
             // Hydra kills a process whose connection ends before the process has left, and the
             // error would not be printed.
-            std::mem::forget(served);
+            *UNJOINED.lock().unwrap_or_else(PoisonError::into_inner) = served;
         }
         joined
     }
@@ -327,6 +339,10 @@ fn await_segment(
                 let _ = segment.status().claim(std::process::id());
                 return Ok((segment, fd));
             }
+            (Reply::Segment { .. }, None) => {
+                let text = "this process has no free descriptor for its memory (ulimit -n)";
+                return Err(NotJoined::Agent(text.into()));
+            }
             (Reply::WantsCard { number }, _) => {
                 let card = match &mut manager {
                     Some(manager) if number < manager.size() => {
@@ -344,5 +360,9 @@ fn await_segment(
 
 fn send(control: &OwnedFd, request: &Request) -> Result<(), NotJoined> {
     let sent = fdpass::send(control, &request.encode(), None);
-    sent.map_err(|error| NotJoined::Agent(format!("it has ended: {error}")))
+    sent.map_err(|error| match receive(control, 0) {
+        // The agent has said why it ends.
+        Ok((Reply::Failed { reason }, _)) => NotJoined::Agent(reason),
+        _ => NotJoined::Agent(format!("it has ended: {error}")),
+    })
 }

@@ -50,7 +50,14 @@ pub(super) fn start_mpirun(option: &str, fds: [(BorrowedFd<'_>, i32); 2]) -> Res
         "the library does not lie in an installation, where mpirun would be".to_string()
     })?;
     let mpirun = prefix.join("bin/mpirun");
-    start_with(&mpirun, option, fds).map_err(|error| format!("{}: {error}", mpirun.display()))
+    start_with(&mpirun, option, fds).map_err(|error| {
+        let is_limit = error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error());
+        let remedy = match is_limit {
+            true => "; the limit on open files must be 64 or more (ulimit -n)",
+            false => "",
+        };
+        format!("{}: {error}{remedy}", mpirun.display())
+    })
 }
 
 fn start_with(
