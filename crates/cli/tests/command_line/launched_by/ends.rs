@@ -136,4 +136,17 @@ mod night {
             ran.says(&["mpirun: ", "nodeb"]);
         }
     }
+
+    /// The processes of one node cannot become ranks, and the others do not wait for them.
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn a_failed_mpi_init_ends_the_step() {
+        let few = r#"sh -c '[ "$SLURM_NODEID" = 1 ] && ulimit -n 32; exec "$joined" 4'"#;
+        let managers = [Launcher::Srun("pmi2"), Launcher::Srun("pmix")];
+        let Some(all) = run_on_cluster(JOINED, &lines(&managers, &[few])) else { return };
+        for ran in all {
+            assert!(ran.code != 0 && ran.out.is_empty() && !ran.err.contains("within"), "{ran:?}");
+            ran.says(&["the limit on open files must be 64 or more (ulimit -n)"]);
+        }
+    }
 }
