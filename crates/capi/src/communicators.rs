@@ -17,7 +17,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Errhandler, Group as GroupHandle, Info};
 use oxmpi_core::Communicator;
-use oxmpi_core::comm::{CommComparison, Peer};
+use oxmpi_core::comm::{CommComparison, Peer, SHARED_MEMORY};
 use oxmpi_core::handler::ErrorHandler;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
@@ -126,11 +126,14 @@ fn end(function: FuncId, comm: *mut Comm, how: Release) -> c_int {
     outcome(function, Some(On::Comm(handle)), result)
 }
 
+/// The info key for the kind of hardware by which a communicator is split.
+const RESOURCE_TYPE: &str = "mpi_hw_resource_type";
+
 /// The resource in an info by which a communicator is split.
 fn resource(info: &oxmpi_objects::info::Info, split_type: c_int) -> Option<&str> {
     let set =
         info.hint("mpi_pset_name").filter(|_| split_type == abi::MPI_COMM_TYPE_RESOURCE_GUIDED);
-    set.or_else(|| info.hint("mpi_hw_resource_type"))
+    set.or_else(|| info.hint(RESOURCE_TYPE))
 }
 
 mpi! {
@@ -176,6 +179,11 @@ mpi! {
             let made = library.process.split_type_served_by(communicator, (how, key), resource, component)?;
             let hints = wanted?.0.hints;
             made.iter().for_each(|made| made.set_hints(hints));
+            let may_change = ![abi::MPI_INFO_NULL, abi::MPI_INFO_ENV].contains(&info);
+            if made.is_some() && split_type == abi::MPI_COMM_TYPE_HW_UNGUIDED && may_change {
+                // MPI-5.0 section 7.4.2 "Communicator Constructors".
+                info::change(info, |info| info.set(RESOURCE_TYPE.as_bytes(), SHARED_MEMORY.as_bytes()))?;
+            }
             give_if_any(library, newcomm, made)
         })
     }

@@ -129,7 +129,11 @@ fn read<R>(handle: InfoHandle, query: impl FnOnce(&Info) -> Result<R>) -> Result
     }
 }
 
-fn change<R>(handle: InfoHandle, change: impl FnOnce(&mut Info) -> Result<R>) -> Result<R> {
+/// Changes the info of a handle. Errors: MPI_ERR_INFO if the handle has none that can be changed.
+pub(crate) fn change<R>(
+    handle: InfoHandle,
+    change: impl FnOnce(&mut Info) -> Result<R>,
+) -> Result<R> {
     match handle {
         abi::MPI_INFO_NULL => Err(MpiError::new(abi::MPI_ERR_INFO, "the info is MPI_INFO_NULL")),
         abi::MPI_INFO_ENV => {

@@ -25,7 +25,7 @@ pub use dup::Dup;
 pub use inter::Inter;
 pub use intercomm::{IntercommCreate, Peer};
 pub use merge::Merge;
-pub use split::{ProcessSet, Split};
+pub use split::{ProcessSet, SHARED_MEMORY, Split};
 
 use crate::choice::{ReportedChoices, Servers};
 use crate::handler::{ErrorHandler, HandlerCell};

@@ -73,6 +73,16 @@ static void nodes(void)
     MPI_Win_fence(0, win);
     MPI_Win_free(&win);
     MPI_Comm_free(&node);
+    MPI_Info info;
+    char found[64] = "";
+    int length = sizeof found, flag;
+    MPI_Info_create(&info);
+    CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, info, &node));
+    CHECK_EQ(node != MPI_COMM_NULL, on_node < size);
+    MPI_Info_get_string(info, "mpi_hw_resource_type", &length, found, &flag);
+    CHECK_EQ(flag && !strcmp(found, "mpi_shared_memory"), on_node < size);
+    if (node != MPI_COMM_NULL) MPI_Comm_free(&node);
+    MPI_Info_free(&info);
 }
 
 static void windows(void)

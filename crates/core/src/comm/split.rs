@@ -119,7 +119,7 @@ impl Entry {
 }
 
 /// The value of the info key "mpi_hw_resource_type" with the meaning of MPI_COMM_TYPE_SHARED.
-const SHARED_MEMORY: &str = "mpi_shared_memory";
+pub const SHARED_MEMORY: &str = "mpi_shared_memory";
 
 impl<F: Fabric> Process<F> {
     /// Communicators of the ranks with equal colour, ordered by key, then by old rank
