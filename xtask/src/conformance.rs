@@ -36,7 +36,7 @@ use client::Client;
 use expected::Expected;
 pub(crate) use options::ConformanceOptions;
 use options::Rpi;
-use programs::PROGRAMS;
+use programs::{ForeignProgram, PROGRAMS};
 use results::{JobSetting, Part, Results, Test, Verdict};
 use suite::Suite;
 
@@ -55,7 +55,7 @@ const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtli
 /// mpi4py's suite by its own runner, after a plain `pip install`, on 2 ranks over shared memory. It
 /// judges the installation in `prefix`.
 pub(crate) fn runner(prefix: &Path) -> Result<(), Failure> {
-    run_by_itself(prefix, Rpi::Shm)
+    run_by_itself(prefix, &demos::RUNNER, Rpi::Shm)
 }
 
 /// A link to an installation whose path has blanks: the build of mpi4py splits the path of `mpicc`
@@ -86,10 +86,26 @@ impl Drop for LinkWithoutBlanks {
 
 /// The same over sockets.
 pub(crate) fn runner_over_tcp(prefix: &Path) -> Result<(), Failure> {
-    run_by_itself(prefix, Rpi::Tcp)
+    run_by_itself(prefix, &demos::RUNNER, Rpi::Tcp)
 }
 
-fn run_by_itself(prefix: &Path, rpi: Rpi) -> Result<(), Failure> {
+/// The launchers below which the suite runs by its own runner, and the shares of the nightly run.
+const BELOW: [(u32, &ForeignProgram); 4] = [
+    (0, &demos::BELOW_PMI2),
+    (1, &demos::BELOW_PMIX),
+    (5, &demos::BELOW_NONE),
+    (6, &demos::BELOW_HYDRA),
+];
+
+/// The launcher of a share of the nightly run, if it has one, and the run below this launcher.
+pub(crate) fn below_other_launcher(
+    share: u32,
+) -> Option<(&'static str, impl Fn(&Path) -> Result<(), Failure>)> {
+    let (_, program) = BELOW.into_iter().find(|(of, _)| *of == share)?;
+    Some((program.name, move |prefix: &Path| run_by_itself(prefix, program, Rpi::Shm)))
+}
+
+fn run_by_itself(prefix: &Path, program: &ForeignProgram, rpi: Rpi) -> Result<(), Failure> {
     let link = LinkWithoutBlanks::to(prefix)?;
     let prefix = link.path(prefix);
     let directory = root().join("target/conformance");
@@ -98,9 +114,9 @@ fn run_by_itself(prefix: &Path, rpi: Rpi) -> Result<(), Failure> {
     make_directory(&made)?;
     let mut results = Results { mpi4py: client::MPI4PY, parts: Vec::new() };
     let setting = JobSetting { ranks: 2, rpi };
-    demos::RUNNER.make(prefix, &made)?;
+    program.make(prefix, &made)?;
     println!("\n{}", report::head());
-    add(&mut results, demos::RUNNER.run(&client, &made, &directory, setting)?)?;
+    add(&mut results, program.run(&client, &made, &directory, setting)?)?;
     conclude(&results, false, &directory)
 }
 
@@ -130,7 +146,7 @@ struct Round {
 
 struct Plan {
     modules: Vec<String>,
-    programs: Vec<&'static programs::ForeignProgram>,
+    programs: Vec<&'static ForeignProgram>,
 }
 
 /// Runs the modules and programs that the options name. `takes` decides by the number of a module,

@@ -113,6 +113,9 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     });
     run("fuzzers", Some("fuzz"), &mut || fuzz(FUZZ_SECONDS, Some(&partition)));
     run("mpi4py", None, &mut || conformance::share(&prefix(), share as usize, SHARES as usize));
+    if let Some((name, act)) = conformance::below_other_launcher(share) {
+        run(name, None, &mut || act(&prefix()));
+    }
     let (name, mut act) = own_part(share, needs);
     run(name, None, &mut act);
 }

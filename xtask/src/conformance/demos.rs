@@ -95,6 +95,25 @@ pub(super) const RUNNER: ForeignProgram = ForeignProgram {
     ..FUTURES
 };
 
+/// The same below other launchers.
+pub(super) const BELOW_PMI2: ForeignProgram = ForeignProgram {
+    name: "mpi4py_below_srun_pmi2",
+    launch: ForeignLaunch::Srun("pmi2"),
+    ..RUNNER
+};
+pub(super) const BELOW_PMIX: ForeignProgram = ForeignProgram {
+    name: "mpi4py_below_srun_pmix",
+    launch: ForeignLaunch::Srun("pmix"),
+    ..RUNNER
+};
+pub(super) const BELOW_NONE: ForeignProgram = ForeignProgram {
+    name: "mpi4py_below_srun_none",
+    launch: ForeignLaunch::Srun("none"),
+    ..RUNNER
+};
+pub(super) const BELOW_HYDRA: ForeignProgram =
+    ForeignProgram { name: "mpi4py_below_hydra", launch: ForeignLaunch::Hydra, ..RUNNER };
+
 fn plain(made: &Path) -> PathBuf {
     made.join("mpi4py-plain")
 }

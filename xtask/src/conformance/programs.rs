@@ -10,6 +10,8 @@ use super::client::Client;
 use super::job::{self, Ending, Limits};
 use super::results::{JobSetting, Part, Test, Verdict};
 use super::{checkpoints, debian, demos, ferrompi, hdf5};
+use crate::pypi;
+use crate::root;
 use crate::run::{Failure, Run};
 
 /// The time limit of a program without its own.
@@ -32,6 +34,10 @@ pub(super) struct ForeignProgram {
 pub(super) enum ForeignLaunch {
     /// `mpirun`, with the number of ranks and the route.
     Mpirun,
+    /// `srun` with this protocol, on two nodes.
+    Srun(&'static str),
+    /// The launcher of MPICH.
+    Hydra,
     /// A program that starts `mpirun` by itself. The environment has the route.
     ByItself(&'static str),
 }
@@ -113,6 +119,17 @@ impl ForeignProgram {
             ForeignLaunch::Mpirun => {
                 let mut command = client.mpirun();
                 command.args(["-n", &setting.ranks.to_string()]).args(setting.rpi.arguments());
+                command
+            }
+            ForeignLaunch::Srun(protocol) => {
+                let mut command = client.command(&root().join("tests/slurm/two-nodes.sh"));
+                command.args(["srun", "-N2", "-n", &setting.ranks.to_string()]);
+                command.arg(format!("--mpi={protocol}"));
+                command
+            }
+            ForeignLaunch::Hydra => {
+                let mut command = client.command(&pypi::HYDRA.find_or_install()?);
+                command.args(["-n", &setting.ranks.to_string()]);
                 command
             }
             ForeignLaunch::ByItself(program) => {
