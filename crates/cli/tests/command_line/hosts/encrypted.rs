@@ -6,54 +6,9 @@ use std::process::Stdio;
 
 use super::testbed::{A, testbed};
 
-const LISTEN: &str = r#"
-#include <stdio.h>
-#include <sys/socket.h>
-#include <arpa/inet.h>
-#include <linux/if_ether.h>
-int main(int argc, char **argv)
-{
-    static char bytes[1 << 20];
-    FILE *file = fopen(argv[1], "w");
-    int all = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL)), buffer = 64 << 20;
-    setsockopt(all, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer);
-    puts("listening");
-    fflush(stdout);
-    for (;;) {
-        ssize_t length = recv(all, bytes, sizeof bytes, 0);
-        if (length > 0)
-            fwrite(bytes, 1, length, file);
-        fflush(file);
-    }
-}
-"#;
+const LISTEN: &str = include_str!("../../../../../tests/c/jobs/listen.c");
 
-/// A word goes from rank 0 to rank 1 and back: alone, repeated in one message, and in an announced
-/// message.
-const SPEAK: &str = r#"
-#include <mpi.h>
-#include <stdio.h>
-#include <string.h>
-static char out[300000], in[300000];
-int main(int argc, char **argv)
-{
-    int rank, lengths[] = { 24, 4800, 60000, 300000 };
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int i = 0; i < 300000; i += 12)
-        memcpy(out + i, "open sesame!", 12);
-    for (int i = 0; i < 4; i++) {
-        MPI_Sendrecv(out, lengths[i], MPI_CHAR, 1 - rank, 1, in, lengths[i], MPI_CHAR, 1 - rank, 1, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-        if (memcmp(out, in, lengths[i]))
-            return 1;
-    }
-    MPI_Finalize();
-    if (rank == 0)
-        puts("ok");
-    return 0;
-}
-"#;
+const SPEAK: &str = include_str!("../../../../../tests/c/jobs/speak.c");
 
 #[test]
 fn messages_between_hosts_cannot_be_read_unless_encryption_is_off() {

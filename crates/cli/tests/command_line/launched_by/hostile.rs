@@ -33,7 +33,7 @@ fn run_under(attacks: &[(&str, &str)]) {
         .map(|(at, (protocol, attack))| {
             let names = names(protocol, 2 * at + 1);
             format!(
-                "{ATTACKER} {attack} {names} >ready & until grep -q ready ready; do sleep 0.02; done
+                ": >ready; {ATTACKER} {attack} {names} >ready & until grep -q ready ready; do sleep 0.02; done
                  srun -N2 -n4 --overcommit --mpi={protocol} \"$joined\" 4
                  code=$?; kill -0 $! && kill $!; wait; exit $code"
             )
@@ -68,7 +68,7 @@ mod night {
     fn many_connections_of_unknown_processes_do_not_keep_agents_away() {
         let lines = PROTOCOLS.map(|protocol| {
             format!(
-                "srun -N2 -n4 --overcommit --mpi={protocol} sh -c 'test $SLURM_PROCID != 3 || sleep 2; exec \"$joined\" 4' & job=$!;
+                ": >ready; srun -N2 -n4 --overcommit --mpi={protocol} sh -c 'test $SLURM_PROCID != 3 || sleep 2; exec \"$joined\" 4' & job=$!;
                  until ss -ltnpH | grep -q mpirun; do sleep 0.02; done;
                  {ATTACKER} flood $(ss -ltnpH | sed -n '/mpirun/s/.*:\\([0-9]*\\) .*/\\1/p' | sort -u) >ready & attacker=$!;
                  wait $job; code=$?; grep -q ready ready || exit 9; kill -0 $attacker && kill $attacker; wait; exit $code"

@@ -18,13 +18,12 @@ const SINGLETON: &str = r#"env OXMPI_MCA_mpi_allow_singletons=1 "$joined" some"#
 
 #[test]
 fn the_processes_of_a_step_are_one_job() {
-    let ends = [WORLD, TOOL, SCRIPT];
-    let Some(all) = run_on_cluster(JOINED, &lines(&SLURM, &ends)) else { return };
-    for of_protocol in all.chunks(ends.len()) {
-        let [world, tool, script] = of_protocol else { panic!("{all:?}") };
-        world.is_fine(1);
-        tool.is_fine(2);
-        script.is_fine(2);
+    let ends = [WORLD, SCRIPT];
+    // PMI-1 alone passes an inherited socket on to tools.
+    let tool = lines(&SLURM[..1], &[TOOL]);
+    let Some(all) = run_on_cluster(JOINED, &[lines(&SLURM, &ends), tool].concat()) else { return };
+    for (ran, oks) in all.iter().zip([1, 2, 1, 2, 1, 2, 2]) {
+        ran.is_fine(oks);
     }
 }
 
@@ -53,13 +52,6 @@ fn a_second_program_below_a_closed_socket_is_refused() {
 fn names_the_missing(ran: &Ran) {
     assert!(ran.code != 0 && !ran.out.contains("ok"), "{ran:?}");
     ran.says(&["1 s", "OXMPI_MCA_mpi_allow_singletons=1"]);
-}
-
-#[test]
-fn processes_that_do_not_call_mpi_init_are_missed() {
-    // prterun ends the job when a process has ended without a call of PMIx.
-    let some = some("OXMPI_MCA_mpi_join_limit_s");
-    run_here(JOINED, &lines(&[Launcher::Hydra], &[&some])).iter().for_each(names_the_missing);
 }
 
 /// Longer jobs, and each way to place tasks.
@@ -121,6 +113,24 @@ mod night {
 
     #[test]
     #[ignore = "cargo xtask nightly"]
+    fn messages_between_nodes_cannot_be_read_unless_encryption_is_off() {
+        let line = |protocol, encrypt| {
+            format!(
+                ": >ready; \"$listen\" heard >ready & until grep -q listening ready; do sleep 0.02; done; \
+                 OXMPI_MCA_mpi_encrypt={encrypt} srun -N2 -n2 --mpi={protocol} \"$speak\"; code=$?; \
+                 kill $!; wait; grep -aq 'open sesame!' heard && echo heard; exit $code"
+            )
+        };
+        let lines =
+            [line("none", "auto"), line("pmi2", "auto"), line("pmix", "auto"), line("none", "0")];
+        let programs = ["tests/c/jobs/listen", "tests/c/jobs/speak"];
+        let Some(all) = run_on_cluster(&programs, &lines) else { return };
+        all[..3].iter().for_each(|ran| ran.is_fine(1));
+        assert_eq!((all[3].code, &*all[3].out), (0, "ok\nheard\n"), "{:?}", all[3]);
+    }
+
+    #[test]
+    #[ignore = "cargo xtask nightly"]
     fn fifty_steps_leave_nothing_and_steps_at_once_do_not_meet() {
         let step = |protocol| format!("srun -N2 -n4 --overcommit --overlap --mpi={protocol}");
         let protocols = ["pmi2", "pmix", "none"];
@@ -145,10 +155,19 @@ mod night {
 
     #[test]
     #[ignore = "cargo xtask nightly"]
-    fn tasks_that_do_not_call_mpi_init_are_missed() {
+    fn processes_that_do_not_call_mpi_init_are_missed() {
         let some = some("OXMPI_MCA_mpi_join_limit_s");
+        // prterun ends the job when a process has ended without a call of PMIx.
+        run_here(JOINED, &lines(&[Launcher::Hydra], &[&some])).iter().for_each(names_the_missing);
         let Some(all) = run_on_cluster(JOINED, &lines(&SLURM, &[&some])) else { return };
         all.iter().for_each(names_the_missing);
         all[2].says(&["missing: nodeb (node 1)"]);
+    }
+
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn a_tool_of_a_rank_is_a_job_of_its_own() {
+        let Some(all) = run_on_cluster(JOINED, &lines(&SLURM, &[TOOL])) else { return };
+        all.iter().for_each(|ran| ran.is_fine(2));
     }
 }
