@@ -30,7 +30,7 @@ use crate::hosts::opening::HostAgent;
 
 /// The limit for one attempt to call the head, after which this process checks its signals and the
 /// processes that wait.
-const CALL: Duration = Duration::from_secs(2);
+const CALL: Duration = Duration::from_secs(5);
 /// The time for processes to read that the job cannot start.
 const REFUSAL: Duration = Duration::from_secs(2);
 /// The most missing ranks that a text names.
