@@ -154,7 +154,8 @@ impl GuestState {
     }
 }
 
-fn key_pair() -> Result<KeyPair, LaunchError> {
+/// A new pair of keys.
+pub(super) fn key_pair() -> Result<KeyPair, LaunchError> {
     KeyPair::generate().map_err(|e| LaunchError::Kernel("make a key pair", io::Error::other(e)))
 }
 

@@ -163,10 +163,14 @@ impl Child {
         }
     }
 
-    /// An agent that has called this process, the only one of its branch.
+    /// An agent that has called this process, the only one of its branch. It learns the number of
+    /// its host.
     pub(crate) fn called((node, host): (u32, String), stream: Stream) -> Child {
         let shown = format!("its call from host {host}");
-        Child::new((node, host), stream, (Carrier::Network, shown))
+        let mut child = Child::new((node, host), stream, (Carrier::Network, shown));
+        let branch = Branch { node, fan_out: 1, hosts: Vec::new() };
+        child.post(&ToAgent::Branch(branch), Receivers::Child, None);
+        child
     }
 
     /// A step has started the agent.

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::str::FromStr;
@@ -16,17 +15,16 @@ use std::time::{Duration, Instant};
 
 use oxmpi_sys::host;
 use oxmpi_sys::spawn::Signals;
-use oxmpi_wire::keys::{KeyPair, PublicKey};
+use oxmpi_wire::keys::PublicKey;
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
 
 use super::agent::{Agent, leave_stdio};
-use super::callers::{Callers, Invitation, call};
+use super::callers::{Callers, Invitation, call, key_pair};
 use super::child::{Child, HostToReach, host_error, timespec};
 use super::head::{PATIENCE, Watch, interrupted};
 use super::opening::{Opening, shown};
 use crate::launch::{Deadline, Launch, LaunchError};
-use oxmpi_rt_proto::agent::{Branch, Receivers, ToAgent};
 
 /// The option of an agent that calls, before its invitation.
 pub const CALL_OPTION: &str = "--call";
@@ -155,10 +153,7 @@ impl StartingStep {
             let at = self.hosts.iter().position(|(_, name)| Some(name) == node);
             let Some(at) = at else { continue };
             let (node, name) = self.hosts.remove(at);
-            let mut child = Child::called((node, name), caller.stream);
-            let branch = Branch { node, fan_out: 1, hosts: Vec::new() };
-            child.post(&ToAgent::Branch(branch), Receivers::Child, None);
-            self.called.push(child);
+            self.called.push(Child::called((node, name), caller.stream));
         }
         let Some((_, missing)) = self.hosts.first() else { return Ok(true) };
         self.srun.host.clone_from(missing);
@@ -233,8 +228,7 @@ pub fn serve_invited(
     let invitation: Invitation = invitation
         .parse()
         .map_err(|error| LaunchError::Join(format!("the invitation of mpirun: {error}")))?;
-    let keys = KeyPair::generate()
-        .map_err(|error| LaunchError::Kernel("make a key pair", io::Error::other(error)))?;
+    let keys = key_pair()?;
     let number = std::env::var("SLURM_PROCID").ok().and_then(|number| number.parse().ok());
     let number = number.ok_or_else(|| {
         LaunchError::Join("SLURM_PROCID is not set: srun starts such an agent".into())
@@ -252,6 +246,7 @@ pub fn serve_invited(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oxmpi_wire::keys::KeyPair;
 
     #[test]
     fn the_line_of_an_agent_is_read_and_other_lines_are_not() {

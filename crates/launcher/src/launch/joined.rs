@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use oxmpi_daemon::stream::Stream;
-use oxmpi_rt_proto::agent::{Branch, FromAgent, Receivers, ToAgent};
+use oxmpi_rt_proto::agent::FromAgent;
 use oxmpi_sys::spawn::Signals;
 use oxmpi_sys::{fdpass, host};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -226,10 +226,7 @@ impl<'a> Gathering<'a> {
         for caller in callers.take_arrived() {
             let node = self.children.len() as u32 + 1;
             info!(host = caller.host, number = caller.number, node, "an agent has called");
-            let mut child = Child::called((node, caller.host), caller.stream);
-            let branch = Branch { node, fan_out: 1, hosts: Vec::new() };
-            child.post(&ToAgent::Branch(branch), Receivers::Child, None);
-            self.children.push(child);
+            self.children.push(Child::called((node, caller.host), caller.stream));
         }
     }
 
