@@ -529,7 +529,7 @@ impl<'a> Agent<'a> {
         if goes_on || self.move_to_grandparent() {
             return Ok(());
         }
-        if self.joiners.is_some() && self.running() > 0 {
+        if self.joiners.is_some() && !self.ranks.unfinished().is_empty() {
             let host = oxmpi_sys::host::name();
             oxmpi_sys::complain!(
                 "mpirun: the head, on the host of rank 0, is lost, so the ranks of host {host} are ended"
