@@ -12,8 +12,10 @@
 //! include/mpi_compat.h        names that MPI removed; include/compat/mpi.h includes both headers,
 //!                             for mpicc -mpi-compat
 //! share/man/man1, man7        manual pages: mpirun, mpicc, oxmpi, oxmpi-VERB, oxmpi-params, links
+//! share/man/man3              a manual page for each function, with links for its forms
 //! share/bash-completion, zsh, fish/vendor_completions.d    completions of mpirun and oxmpi
 //! share/doc/oxmpi             the pages of docs/, which manual pages name
+//! share/doc/oxmpi/functions   the pages of the functions as HTML, a file for each chapter
 //! share/oxmpi/valgrind.supp   suppressions for the library's memory
 //! share/oxmpi/installed       the list of these files, for 'oxmpi uninstall'
 //! etc/oxmpi-mca-params.conf   parameters for all users; never overwritten
@@ -44,8 +46,9 @@ const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 
 #[rustfmt::skip] // a table
-const SHARED_DIRECTORIES: [&str; 7] = [
-    "share/oxmpi", "share/doc/oxmpi/img", "share/man/man1", "share/man/man7",
+const SHARED_DIRECTORIES: [&str; 9] = [
+    "share/oxmpi", "share/doc/oxmpi/img", "share/doc/oxmpi/functions", "share/man/man1",
+    "share/man/man3", "share/man/man7",
     "share/bash-completion/completions", "share/zsh/site-functions",
     "share/fish/vendor_completions.d",
 ];
@@ -155,6 +158,7 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
         manifest.file(&name);
     }
     write_pages(prefix, &mut manifest)?;
+    write_functions(prefix, &mut manifest)?;
     copy_chapters(prefix, &mut manifest)?;
     let parameters = prefix.join("etc/oxmpi-mca-params.conf");
     if !parameters.exists() {
@@ -207,6 +211,27 @@ fn write_pages(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
     let completions = "share/bash-completion/completions";
     link("mpirun", &prefix.join(completions).join("mpiexec"))?;
     manifest.file(&format!("{completions}/mpiexec"));
+    Ok(())
+}
+
+/// The manual page of each function, and the chapters of functions as HTML.
+fn write_functions(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
+    for chapter in oxmpi_abi::table::chapters() {
+        let html = format!("share/doc/oxmpi/functions/{}.html", chapter.file);
+        write(&prefix.join(&html), &oxmpi_abi::pages::html(chapter))?;
+        manifest.file(&html);
+        for entry in &chapter.entries {
+            let page = format!("{}.3", entry.name);
+            let path = format!("share/man/man3/{page}");
+            write(&prefix.join(&path), &oxmpi_abi::pages::page(entry).roff())?;
+            manifest.file(&path);
+            for form in entry.functions().iter().skip(1) {
+                let path = format!("share/man/man3/{}.3", form.name);
+                link(&page, &prefix.join(&path))?;
+                manifest.file(&path);
+            }
+        }
+    }
     Ok(())
 }
 

@@ -5,7 +5,8 @@
 //! the collectives of a communicator, and report the support of CUDA memory.
 
 use crate::errors::ErrorClass;
-use crate::functions::{Extension, FuncId};
+use crate::functions::FuncId;
+use crate::table::FunctionArgument;
 use std::ffi::c_int;
 use std::fmt::Write;
 
@@ -28,30 +29,6 @@ pub const MPIX_COLL_BASE_ASSOCIATIVE: c_int = 1001;
 /// The key of an info for calls that make a communicator. The value names the only collective
 /// component for the communicator.
 pub const MPIX_MCA_COLL_KEY: &str = "mpix_mca_coll";
-
-pub(crate) static FUNCTIONS: &[Extension] = &[
-    Extension {
-        name: "MPIX_Comm_ack_failed",
-        params: "MPI_Comm comm, int num_to_ack, int *num_acked",
-    },
-    Extension { name: "MPIX_Comm_agree", params: "MPI_Comm comm, int *flag" },
-    Extension { name: "MPIX_Comm_get_failed", params: "MPI_Comm comm, MPI_Group *failedgrp" },
-    Extension {
-        name: "MPIX_Comm_iagree",
-        params: "MPI_Comm comm, int *flag, MPI_Request *request",
-    },
-    Extension { name: "MPIX_Comm_is_revoked", params: "MPI_Comm comm, int *flag" },
-    Extension {
-        name: "MPIX_Comm_ishrink",
-        params: "MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request",
-    },
-    Extension { name: "MPIX_Comm_revoke", params: "MPI_Comm comm" },
-    Extension { name: "MPIX_Comm_shrink", params: "MPI_Comm comm, MPI_Comm *newcomm" },
-    Extension { name: "MPIX_File_revoke", params: "MPI_File fh" },
-    Extension { name: "MPIX_Win_get_failed", params: "MPI_Win win, MPI_Group *failedgrp" },
-    Extension { name: "MPIX_Win_revoke", params: "MPI_Win win" },
-    Extension { name: "MPIX_Query_cuda_support", params: "void" },
-];
 
 /// The text of `mpi-ext.h`.
 pub fn header() -> String {
@@ -77,16 +54,12 @@ pub fn header() -> String {
          #define MPIX_MCA_COLL_KEY \"{MPIX_MCA_COLL_KEY}\"\n"
     );
     text += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
-    for function in FUNCTIONS {
-        let _ = writeln!(text, "int {}({});", function.name, function.params);
+    for id in FuncId::extensions() {
+        let list = id.function().list(FunctionArgument::pointer_declaration);
+        let _ = writeln!(text, "int {id}({list});");
     }
     text += "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
     text
-}
-
-/// The functions beyond the standard.
-pub fn functions() -> impl ExactSizeIterator<Item = FuncId> {
-    FuncId::extensions()
 }
 
 #[cfg(test)]
@@ -94,19 +67,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_are_found_by_number_and_name() {
-        for (id, function) in functions().zip(FUNCTIONS) {
-            assert_eq!(id.name(), function.name);
-            assert_eq!(FuncId::from_index(id.index()), Some(id));
-        }
-        assert_eq!(FuncId::MPIX_Comm_agree.name(), "MPIX_Comm_agree");
-        assert_eq!(FuncId::MPIX_Comm_shrink.name(), "MPIX_Comm_shrink");
-    }
-
-    #[test]
     fn the_header_has_all_functions() {
         let header = header();
-        assert!(functions().all(|id| header.contains(id.name())));
+        assert!(FuncId::extensions().all(|id| header.contains(id.name())));
         assert!(header.contains("#define MPIX_MCA_COLL 1000\n"));
         assert!(header.contains("#define MPIX_ERR_REVOKED              903\n"), "{header}");
     }

@@ -1,29 +1,11 @@
-//! The 664 functions of the standard and their numbers.
+//! The functions of the interface and their numbers.
 
-use crate::extensions::FUNCTIONS;
+use crate::table::{self, Function};
 use std::fmt;
 
-/// A function of the C interface.
-#[derive(Clone, Copy, Debug)]
-pub struct Function {
-    /// The C name `MPI_X`; the function is also exported as `PMPI_X`.
-    pub name: &'static str,
-    pub result: &'static str,
-    /// The C parameters: types and names, separated by commas, or `void`.
-    pub params: &'static str,
-}
+include!(concat!(env!("OUT_DIR"), "/functions.rs"));
 
-/// A function beyond the standard; its result is an error code.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extension {
-    pub(crate) name: &'static str,
-    pub(crate) params: &'static str,
-}
-
-/// The number of functions, each of which is exported twice.
-pub const FUNCTION_COUNT: usize = 664;
-
-/// A function, by its index in the alphabetical table.
+/// A function, by its place in the list of [`table::functions`].
 ///
 /// Each MPI call stores this number, so that a report on a failed process can name the last call.
 /// The numbers are valid within one build of the library only.
@@ -40,30 +22,18 @@ impl FuncId {
 
     /// The function with this index; `None` for an invalid index.
     pub const fn from_index(index: u16) -> Option<FuncId> {
-        if (index as usize) < FUNCTION_COUNT + FUNCTIONS.len() { Some(FuncId(index)) } else { None }
+        if (index as usize) < COUNT { Some(FuncId(index)) } else { None }
     }
 
     /// The function with this C name (`MPI_Send`; not `PMPI_Send`).
     pub fn from_name(name: &str) -> Option<FuncId> {
-        let (mut low, mut high) = (0, FUNCTION_COUNT as u16);
-        while low < high {
-            let middle = FuncId(low + (high - low) / 2);
-            match middle.name().cmp(name) {
-                std::cmp::Ordering::Less => low = middle.0 + 1,
-                std::cmp::Ordering::Equal => return Some(middle),
-                std::cmp::Ordering::Greater => high = middle.0,
-            }
-        }
-        None
+        (0..COUNT as u16).map(FuncId).find(|id| id.name() == name)
     }
 
     /// The C name.
     pub fn name(self) -> &'static str {
         let at = usize::from(self.0);
-        if let Some(extension) = at.checked_sub(FUNCTION_COUNT) {
-            return FUNCTIONS[extension].name;
-        }
-        &table::NAMES[usize::from(table::STARTS[at])..usize::from(table::STARTS[at + 1]) - 1]
+        &NAMES[usize::from(STARTS[at])..usize::from(STARTS[at + 1]) - 1]
     }
 
     /// All functions of the standard, in order.
@@ -71,43 +41,15 @@ impl FuncId {
         (0..FUNCTION_COUNT as u16).map(FuncId)
     }
 
-    pub(crate) fn extensions() -> impl ExactSizeIterator<Item = FuncId> {
-        let first = FUNCTION_COUNT as u16;
-        (first..first + FUNCTIONS.len() as u16).map(FuncId)
+    /// All functions beyond the standard, in order.
+    pub fn extensions() -> impl ExactSizeIterator<Item = FuncId> {
+        (FUNCTION_COUNT as u16..COUNT as u16).map(FuncId)
     }
 
-    /// The prototype of a function of the standard. A program that calls this links the whole table
-    /// (about 90 kB).
+    /// The facts of the table. A program that calls this links the texts of the table.
     pub fn function(self) -> &'static Function {
-        &table::FUNCTIONS[usize::from(self.0)]
+        &table::functions()[usize::from(self.0)]
     }
-}
-
-macro_rules! extensions {
-    ($($name:ident = $at:literal)*) => {
-        #[allow(non_upper_case_globals)]
-        impl FuncId {
-            $(
-                #[doc = concat!("`", stringify!($name), "`.")]
-                pub const $name: FuncId = FuncId(FUNCTION_COUNT as u16 + $at);
-            )*
-        }
-    };
-}
-
-extensions! {
-    MPIX_Comm_ack_failed = 0
-    MPIX_Comm_agree = 1
-    MPIX_Comm_get_failed = 2
-    MPIX_Comm_iagree = 3
-    MPIX_Comm_is_revoked = 4
-    MPIX_Comm_ishrink = 5
-    MPIX_Comm_revoke = 6
-    MPIX_Comm_shrink = 7
-    MPIX_File_revoke = 8
-    MPIX_Win_get_failed = 9
-    MPIX_Win_revoke = 10
-    MPIX_Query_cuda_support = 11
 }
 
 impl fmt::Display for FuncId {
@@ -122,14 +64,18 @@ impl fmt::Debug for FuncId {
     }
 }
 
-/// The start of each name in a text of names that end in a newline, and the end of the text.
+const COUNT: usize = FUNCTION_COUNT + EXTENSION_COUNT;
+
+/// The start of each name, and the end of the text.
 ///
 /// One text with 16-bit offsets needs no relocations, unlike a table of string slices, in which the
 /// loader relocates each slice at each start of a program.
-const fn starts(names: &str) -> [u16; FUNCTION_COUNT + 1] {
+static STARTS: [u16; COUNT + 1] = starts(NAMES);
+
+const fn starts(names: &str) -> [u16; COUNT + 1] {
     let bytes = names.as_bytes();
     assert!(bytes.len() <= u16::MAX as usize);
-    let mut starts = [0; FUNCTION_COUNT + 1];
+    let mut starts = [0; COUNT + 1];
     let (mut at, mut count) = (0, 0);
     while at < bytes.len() {
         if bytes[at] == b'\n' {
@@ -138,33 +84,9 @@ const fn starts(names: &str) -> [u16; FUNCTION_COUNT + 1] {
         }
         at += 1;
     }
-    assert!(count == FUNCTION_COUNT);
+    assert!(count == COUNT);
     starts
 }
-
-macro_rules! prototypes {
-    ($($result:ident $name:ident($params:literal);)*) => {
-        pub(super) const NAMES: &str = concat!($(stringify!($name), "\n"),*);
-        pub(super) static STARTS: [u16; super::FUNCTION_COUNT + 1] = starts(NAMES);
-        pub(super) static FUNCTIONS: [Function; super::FUNCTION_COUNT] = [
-            $(Function { name: stringify!($name), result: stringify!($result), params: $params }),*
-        ];
-
-        /// The compiler numbers the names of an enumeration.
-        #[allow(non_camel_case_types)]
-        enum FuncIndex { $($name),* }
-
-        #[allow(non_upper_case_globals)]
-        impl FuncId {
-            $(
-                #[doc = concat!("`", stringify!($result), " ", stringify!($name), "(", $params, ")`")]
-                pub const $name: FuncId = FuncId(FuncIndex::$name as u16);
-            )*
-        }
-    };
-}
-
-mod table;
 
 #[cfg(test)]
 mod tests {
@@ -173,12 +95,13 @@ mod tests {
     #[test]
     fn names_numbers_and_prototypes_agree() {
         assert_eq!(FuncId::all().len(), 664);
-        for id in FuncId::all() {
+        for id in FuncId::all().chain(FuncId::extensions()) {
             assert_eq!(id.name(), id.function().name);
             assert_eq!(FuncId::from_name(id.name()), Some(id));
             assert_eq!(FuncId::from_index(id.index()), Some(id));
         }
         assert_eq!(FuncId::MPI_Send.name(), "MPI_Send");
+        assert_eq!(FuncId::MPIX_Comm_agree.name(), "MPIX_Comm_agree");
         assert_eq!(FuncId::from_name("PMPI_Send"), None);
         assert_eq!(FuncId::from_index(u16::MAX), None);
     }
@@ -196,8 +119,9 @@ mod tests {
             (FuncId::MPI_Psend_init, FuncId::MPI_Psend_init_c),
             (FuncId::MPI_Precv_init, FuncId::MPI_Precv_init_c),
         ] {
-            assert!(plain.function().params.contains("MPI_Count count"), "{plain}");
-            assert_eq!(plain.function().params, large.function().params);
+            let (plain, large) = (plain.function().prototype(), large.function().prototype());
+            assert!(plain.contains("MPI_Count count"), "{plain}");
+            assert_eq!(plain.replace("init(", "init_c("), large);
         }
     }
 }

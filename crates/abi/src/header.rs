@@ -16,7 +16,7 @@ use crate::constants::{
     ALIASES, CONSTANTS, Constant, ConstantKind, ERROR_CLASSES, MPI_ERR_LASTCODE,
 };
 use crate::functions::FuncId;
-use crate::prototype::params;
+use crate::table::FunctionArgument;
 use crate::types::HANDLE_TYPES;
 
 const HEAD: &str = "\
@@ -220,19 +220,6 @@ fn c_value(constant: &Constant) -> Option<String> {
     })
 }
 
-fn declarations(given: &str) -> String {
-    let mut all: Vec<String> = params(given).map(|param| param.declaration()).collect();
-    // A single `void`, and `...` at the end, are no parameters.
-    all.extend(
-        given
-            .split(',')
-            .map(str::trim)
-            .filter(|part| matches!(*part, "void" | "..."))
-            .map(str::to_string),
-    );
-    all.join(", ")
-}
-
 fn prototypes(text: &mut String) {
     for (prefix, title) in
         [("", "Functions"), ("P", "The same functions for tools that define their own MPI_ names")]
@@ -245,7 +232,7 @@ fn prototypes(text: &mut String) {
                 "{} {prefix}{}({});",
                 function.result,
                 function.name,
-                declarations(function.params)
+                function.list(FunctionArgument::pointer_declaration)
             );
         }
     }
@@ -256,7 +243,9 @@ fn fortran_handles(text: &mut String) {
     for prefix in ["", "P"] {
         for function in FuncId::all().map(FuncId::function) {
             let Some(kind) = function.name.strip_suffix("_toint") else { continue };
-            let Some((handle, _)) = function.params.split_once(' ') else { continue };
+            let Some(handle) = function.arguments.first().map(|handle| handle.base) else {
+                continue;
+            };
             let mut inline = |name: &str, result: &str, param: &str, call: &str| {
                 line!(text, "#ifndef {prefix}{kind}_{name}");
                 line!(text, "OXMPI_INLINE {result} {prefix}{kind}_{name}({param} handle)");

@@ -10,8 +10,10 @@
 //!   [`callbacks`];
 //! - [`constants`]: every constant under its C name, and all as data in [`constants::CONSTANTS`];
 //! - [`errors`]: the error classes, their names and texts;
-//! - [`functions`]: the prototypes, and [`FuncId`], the number of a function at run time;
+//! - [`table`]: each function once, with its arguments, errors and text; [`FuncId`] is the number
+//!   of a function at run time ([`functions`]);
 //! - [`extensions`]: the names beyond the standard, and the text of `mpi-ext.h`;
+//! - [`pages`]: the manual page of each function, as text for man(1) and as HTML ([`manual`]);
 //! - [`header()`]: the text of `mpi.h`, for C and C++;
 //! - [`coverage`]: the functions that the C library defines in its sources.
 //!
@@ -30,8 +32,10 @@ pub mod errors;
 pub mod extensions;
 pub mod functions;
 mod header;
-pub mod prototype;
+pub mod manual;
+pub mod pages;
 pub mod status;
+pub mod table;
 pub mod types;
 
 pub use errors::{error_class_name, error_class_text};

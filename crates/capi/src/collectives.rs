@@ -7,67 +7,28 @@
 //! This module has collectives that move data. Reductions are in `reductions`, blocks of different
 //! lengths in `vector`, and intercommunicators in `inter`.
 
+use crate::arguments::{BufferArgs, CallForm};
 use crate::errors::{on_comm, outcome};
 use crate::info;
-use crate::library::{Running, check_count, null, put};
+use crate::library::{Running, null, put};
 use crate::on::On;
 use crate::operations::Combining;
 use inter::{IntercommCall, RemoteBlocks};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Count, Datatype, Info, Request};
+use oxmpi_abi::types::{Comm, Request};
 use oxmpi_coll::{Area, Buffers, Combine, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Collective, Shared};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 mod inter;
-mod persistent;
-mod persistent_neighbor;
-mod persistent_vector;
-mod reductions;
+pub(crate) mod reductions;
 mod short;
 pub(crate) mod vector;
-
-#[derive(Clone, Copy)]
-pub(crate) enum CallForm {
-    Blocking,
-    Nonblocking(*mut Request),
-    Persistent(Info, *mut Request),
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct BufferArgs {
-    pub(crate) address: *const c_void,
-    pub(crate) count: i64,
-    pub(crate) datatype: Datatype,
-}
-
-impl BufferArgs {
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.address as usize == abi::MPI_IN_PLACE
-    }
-
-    pub(crate) fn buffer(&self, library: &Running) -> Result<UserBuf> {
-        library.buffer(self.address, self.count, self.datatype)
-    }
-
-    /// The memory of `blocks` consecutive buffers like this one.
-    pub(crate) fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
-        check_count(self.count)?;
-        let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
-            let text = format!(
-                "count is {}: {blocks} blocks of this count have too many elements",
-                self.count
-            );
-            return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
-        };
-        BufferArgs { count, ..*self }.buffer(library)
-    }
-}
 
 /// The packed bytes of each of `blocks` blocks.
 fn block_of(all: &UserBuf, blocks: i32) -> usize {
@@ -226,7 +187,7 @@ fn across<'a>(
     comm.groups().map(|groups| IntercommCall { library, comm, groups, form })
 }
 
-fn barrier(function: FuncId, comm: Comm, form: CallForm) -> c_int {
+pub(crate) fn barrier(function: FuncId, comm: Comm, form: CallForm) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::barrier(comm)
     {
@@ -237,7 +198,7 @@ fn barrier(function: FuncId, comm: Comm, form: CallForm) -> c_int {
     })
 }
 
-fn bcast(function: FuncId, data: BufferArgs, root: c_int, comm: Comm, form: CallForm) -> c_int {
+pub(crate) fn bcast(function: FuncId, data: BufferArgs, root: c_int, comm: Comm, form: CallForm) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::bcast(data, root, comm)
     {
@@ -254,7 +215,7 @@ fn bcast(function: FuncId, data: BufferArgs, root: c_int, comm: Comm, form: Call
     })
 }
 
-fn gather(
+pub(crate) fn gather(
     function: FuncId,
     send: BufferArgs,
     receive: BufferArgs,
@@ -297,7 +258,7 @@ fn gather(
     })
 }
 
-fn scatter(
+pub(crate) fn scatter(
     function: FuncId,
     send: BufferArgs,
     receive: BufferArgs,
@@ -340,7 +301,7 @@ fn scatter(
     })
 }
 
-fn allgather(
+pub(crate) fn allgather(
     function: FuncId,
     send: BufferArgs,
     receive: BufferArgs,
@@ -376,7 +337,7 @@ fn allgather(
     })
 }
 
-fn alltoall(
+pub(crate) fn alltoall(
     function: FuncId,
     send: BufferArgs,
     receive: BufferArgs,
@@ -411,131 +372,4 @@ fn alltoall(
         let call = Call::Alltoall { block: Shared(block), in_place };
         movement(library, communicator, call, (input, output), form)
     })
-}
-
-mpi! {
-    fn MPI_Barrier(comm: Comm) -> c_int {
-        barrier(FuncId::MPI_Barrier, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ibarrier(comm: Comm, request: *mut Request) -> c_int {
-        barrier(FuncId::MPI_Ibarrier, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Bcast(buffer: *mut c_void, count: c_int, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let data = BufferArgs { address: buffer, count: i64::from(count), datatype };
-        bcast(FuncId::MPI_Bcast, data, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ibcast(buffer: *mut c_void, count: c_int, datatype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let data = BufferArgs { address: buffer, count: i64::from(count), datatype };
-        bcast(FuncId::MPI_Ibcast, data, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Gather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        gather(FuncId::MPI_Gather, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Igather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        gather(FuncId::MPI_Igather, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Scatter(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatter(FuncId::MPI_Scatter, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iscatter(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatter(FuncId::MPI_Iscatter, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        allgather(FuncId::MPI_Allgather, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iallgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        allgather(FuncId::MPI_Iallgather, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        alltoall(FuncId::MPI_Alltoall, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ialltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        alltoall(FuncId::MPI_Ialltoall, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Bcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let data = BufferArgs { address: buffer, count, datatype };
-        bcast(FuncId::MPI_Bcast_c, data, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ibcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let data = BufferArgs { address: buffer, count, datatype };
-        bcast(FuncId::MPI_Ibcast_c, data, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Gather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        gather(FuncId::MPI_Gather_c, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Igather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        gather(FuncId::MPI_Igather_c, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Scatter_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatter(FuncId::MPI_Scatter_c, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iscatter_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatter(FuncId::MPI_Iscatter_c, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Allgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        allgather(FuncId::MPI_Allgather_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iallgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        allgather(FuncId::MPI_Iallgather_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Alltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        alltoall(FuncId::MPI_Alltoall_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ialltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        alltoall(FuncId::MPI_Ialltoall_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
 }

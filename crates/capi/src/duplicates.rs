@@ -1,13 +1,15 @@
 //! Duplicates of communicators (MPI-5.0 section 7.4.2), with attributes and hints.
 
+use crate::arguments::CommArgument;
 use crate::attributes::copy_attributes;
-use crate::communicators::{enlist, give};
-use crate::errors::outcome;
+use crate::communicators::enlist;
+use crate::errors::on_comm;
 use crate::hints::CommInfo;
-use crate::library::{library, null, put};
-use crate::on::On;
+use crate::library::{Running, null, put};
 use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Info, Request};
+use oxmpi_core::Communicator;
 use oxmpi_objects::error::Result;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -15,11 +17,15 @@ use std::sync::Arc;
 /// Duplicates a communicator with its attributes and the given hints; hints are not inherited
 /// (MPI-5.0 section 7.4.2). A rank with a failing copy function or a wrong info takes part, so that
 /// other ranks do not wait for it.
-pub(crate) fn duplicate(comm: Comm, wanted: Result<CommInfo>, newcomm: *mut Comm) -> Result<()> {
-    let library = library()?;
-    let communicator = Arc::clone(&*library.communicator(comm)?);
-    let copied =
-        wanted.and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
+fn duplicate(
+    library: &Running,
+    comm: &CommArgument,
+    wanted: Result<CommInfo>,
+) -> Result<Communicator> {
+    // A copy function may free the communicator.
+    let communicator = Arc::clone(comm);
+    let copied = wanted
+        .and_then(|wanted| Ok((wanted, copy_attributes(comm.handle, &communicator.attributes)?)));
     let component = copied.as_ref().ok().and_then(|(wanted, _)| wanted.component);
     let made = match library.process.dup_served_by(&communicator, component) {
         Ok(made) => made,
@@ -34,7 +40,7 @@ pub(crate) fn duplicate(comm: Comm, wanted: Result<CommInfo>, newcomm: *mut Comm
         Ok((wanted, copied)) => {
             made.set_hints(wanted.hints);
             copied.give_to(&made.attributes);
-            give(library, newcomm, "newcomm", made)
+            Ok(made)
         }
         Err(error) => {
             library.process.close(&made);
@@ -52,21 +58,21 @@ pub(crate) struct NewCommPlace(pub(crate) *mut Comm);
 unsafe impl Send for NewCommPlace {}
 
 /// Starts a duplication. The attributes are copied now, and given to the duplicate when it is made.
-pub(crate) fn duplicate_later(
-    comm: Comm,
+fn duplicate_later(
+    library: &'static Running,
+    comm: &CommArgument,
     wanted: Result<CommInfo>,
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> Result<()> {
-    let library = library()?;
-    let communicator = Arc::clone(&*library.communicator(comm)?);
+    let communicator = Arc::clone(comm);
     let places = match (newcomm.is_null(), request.is_null()) {
         (false, false) => Ok(()),
         (is_null, _) => Err(null(if is_null { "newcomm" } else { "request" })),
     };
     let copied = places
         .and(wanted)
-        .and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
+        .and_then(|wanted| Ok((wanted, copy_attributes(comm.handle, &communicator.attributes)?)));
     let (CommInfo { hints, component }, copied) = match copied {
         Ok(copied) => copied,
         Err(error) => {
@@ -87,22 +93,37 @@ pub(crate) fn duplicate_later(
     unsafe { put(request, started.raw() as Request, "request") }
 }
 
-mpi! {
-    /// Test: tests/c/info_comm.c.
-    fn MPI_Comm_dup_with_info(comm: Comm, info: Info, newcomm: *mut Comm) -> c_int {
-        let wanted = CommInfo::given(info);
-        outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), duplicate(comm, wanted, newcomm))
-    }
+pub(crate) fn comm_dup(library: &Running, comm: &CommArgument) -> Result<Communicator> {
+    duplicate(library, comm, Ok(CommInfo::default()))
+}
 
-    /// Test: tests/c/comm_idup.c.
-    fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let result = duplicate_later(comm, Ok(CommInfo::default()), newcomm, request);
-        outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
-    }
+/// Test: tests/c/info_comm.c.
+pub(crate) fn comm_dup_with_info(
+    library: &Running,
+    comm: &CommArgument,
+    info: Info,
+) -> Result<Communicator> {
+    duplicate(library, comm, CommInfo::given(info))
+}
 
-    fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let wanted = CommInfo::given(info);
-        let result = duplicate_later(comm, wanted, newcomm, request);
-        outcome(FuncId::MPI_Comm_idup_with_info, Some(On::Comm(comm)), result)
-    }
+/// Test: tests/c/comm_idup.c.
+pub(crate) fn comm_idup(
+    function: FuncId,
+    comm: Comm,
+    newcomm: *mut Comm,
+    request: *mut Request,
+) -> c_int {
+    comm_idup_with_info(function, comm, abi::MPI_INFO_NULL, newcomm, request)
+}
+
+pub(crate) fn comm_idup_with_info(
+    function: FuncId,
+    comm: Comm,
+    info: Info,
+    newcomm: *mut Comm,
+    request: *mut Request,
+) -> c_int {
+    on_comm(function, comm, |library, comm| {
+        duplicate_later(library, comm, CommInfo::given(info), newcomm, request)
+    })
 }

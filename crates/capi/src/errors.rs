@@ -4,6 +4,7 @@
 //! the handler and calls it. This is the last action of a function, since a handler may leave by
 //! longjmp or a C++ exception. The module `errhandlers` has the handlers.
 
+use crate::arguments::{CommArgument, Named};
 use crate::errhandlers::{self, HandlerKind};
 use crate::files;
 use crate::library::{self, put, running};
@@ -15,7 +16,6 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::{error_class_name, error_class_text};
 use oxmpi_abi::types::{Comm, CommErrhandlerFunction, Errhandler};
-use oxmpi_core::Communicator;
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt_client::client::{Client, abort_unjoined};
@@ -52,12 +52,11 @@ pub(crate) fn outcome(function: FuncId, on: Option<On>, result: Result<()>) -> c
 pub(crate) fn on_comm(
     function: FuncId,
     comm: Comm,
-    call: impl FnOnce(&'static library::Running, &Communicator) -> Result<()>,
+    call: impl FnOnce(&'static library::Running, &CommArgument) -> Result<()>,
 ) -> c_int {
     let result = (|| {
         let library = library::library()?;
-        let communicator = library.communicator(comm)?;
-        call(library, &communicator)
+        call(library, &Named { handle: comm, object: library.communicator(comm)? })
     })();
     outcome(function, Some(On::Comm(comm)), result)
 }

@@ -90,8 +90,6 @@ macro_rules! mpi {
             result
         }
 
-        const _: $crate::signatures::$name = $name;
-
         // The weak name must be in the object file of the strong name. A module is never split
         // between two object files.
         ::std::arch::global_asm!(

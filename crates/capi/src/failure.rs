@@ -2,11 +2,11 @@
 //! Mitigation, the proposal of the MPI Forum's fault tolerance working group). Tests:
 //! tests/c/ulfm.c, tests/c/jobs/ulfm_windows.c, tests/c/jobs/ulfm_objects.h.
 
-use crate::communicators::{enlist, give};
+use crate::arguments::NewObject;
+use crate::communicators::enlist;
 use crate::duplicates::NewCommPlace;
 use crate::errors::on_comm;
 use crate::files::on_file;
-use crate::groups;
 use crate::library::{null, put};
 use crate::objects::locked;
 use crate::windows::on_win;
@@ -47,7 +47,7 @@ mpix! {
     /// The processes that are known to have failed, in the order of the notices. Local.
     fn MPIX_Comm_get_failed(comm: Comm, failedgrp: *mut GroupHandle) -> c_int {
         on_comm(FuncId::MPIX_Comm_get_failed, comm, |library, communicator| {
-            groups::give(library, failedgrp, "failedgrp", library.process.failed_group(communicator)?)
+            unsafe { (library.process.failed_group(communicator)?).give(library, failedgrp, "failedgrp") }
         })
     }
 
@@ -94,7 +94,7 @@ mpix! {
             let request = library.process.start_shrink(communicator, move |comm| *locked(&place) = Some(comm))?;
             library.process.wait(request)?;
             match locked(&made).take() {
-                Some(made) => give(library, newcomm, "newcomm", made),
+                Some(made) => unsafe { made.give(library, newcomm, "newcomm") },
                 None => Err(MpiError::new(abi::MPI_ERR_INTERN, "no communicator was made")),
             }
         })
@@ -111,7 +111,7 @@ mpix! {
     /// The processes of the window that are known to have failed. Local.
     fn MPIX_Win_get_failed(win: Win, failedgrp: *mut GroupHandle) -> c_int {
         on_win(FuncId::MPIX_Win_get_failed, win, |library, window| {
-            groups::give(library, failedgrp, "failedgrp", library.process.failed_of_window(window)?)
+            unsafe { (library.process.failed_of_window(window)?).give(library, failedgrp, "failedgrp") }
         })
     }
 

@@ -29,6 +29,7 @@
 #[macro_use]
 mod export;
 mod accelerator;
+mod arguments;
 mod arrays;
 mod attributes;
 mod buffered;
@@ -77,12 +78,37 @@ mod topology;
 mod trivial;
 mod windows;
 
-mod signatures {
-    #![allow(non_camel_case_types, dead_code)]
+/// The functions of the library that run the calls, each with the name of its function.
+mod bodies {
+    pub(crate) use crate::collectives::reductions::*;
+    pub(crate) use crate::collectives::vector::*;
+    pub(crate) use crate::collectives::*;
+    pub(crate) use crate::communicators::*;
+    pub(crate) use crate::duplicates::*;
+    pub(crate) use crate::groups::*;
+    pub(crate) use crate::neighborhood::*;
+    pub(crate) use crate::p2p::*;
+    pub(crate) use crate::persistent::*;
+}
 
+/// The C face, which the build script writes from the table of functions.
+#[allow(clippy::all, unused_unsafe)]
+mod face {
+    use crate::arguments::*;
+    use crate::bodies::*;
+    use crate::errors::*;
+    use crate::files::on_file;
+    use crate::library::*;
+    use crate::on::On;
+    use crate::sessions::on_session;
+    use crate::statuses::put_status;
+    use crate::strings::*;
+    use crate::windows::on_win;
+    use oxmpi_abi::FuncId;
+    use oxmpi_abi::constants as abi;
+    use oxmpi_abi::types::*;
+    use oxmpi_engine::Mode;
     use std::ffi::{c_char, c_int, c_void};
 
-    use oxmpi_abi::types::*;
-
-    include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
+    include!(concat!(env!("OUT_DIR"), "/face.rs"));
 }

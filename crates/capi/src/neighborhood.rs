@@ -3,23 +3,24 @@
 //! Each sends one message per edge of a topology. The functions differ in the layout of their
 //! buffers. Blocks of MPI_PROC_NULL neighbours are not read or written.
 
-use crate::collectives::vector::{BlockArgs, BlockTypes, BufferSide, NumberArray, lengths};
-use crate::collectives::{BufferArgs, CallForm, movement_of};
+use crate::arguments::{BufferArgs, CallForm};
+use crate::collectives::movement_of;
+use crate::collectives::vector::{BlockArgs, lengths};
 use crate::errors::on_comm;
 use crate::library::Running;
 use oxmpi_abi::FuncId;
-use oxmpi_abi::types::{Aint, Comm, Count, Datatype, Request};
+use oxmpi_abi::types::Comm;
 use oxmpi_coll::Area;
 use oxmpi_core::topology::Neighborhood;
 use oxmpi_objects::error::Result;
 use oxmpi_plan::{Call, Paired};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 /// A buffer, and a function from a block's number to its start and length in bytes.
 type PlacedBuffer = (Area, Box<dyn Fn(usize) -> (usize, usize)>);
 
 #[derive(Clone, Copy)]
-pub(crate) enum Buffer {
+enum Buffer {
     /// The same block for all neighbours.
     ForAll(BufferArgs),
     /// Consecutive blocks of one length.
@@ -53,7 +54,7 @@ impl Buffer {
     }
 }
 
-pub(crate) fn neighbor(
+fn neighbor(
     function: FuncId,
     send: Buffer,
     receive: Buffer,
@@ -69,124 +70,43 @@ pub(crate) fn neighbor(
     })
 }
 
-mpi! {
-    fn MPI_Neighbor_allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_allgather, send, receive, comm, CallForm::Blocking)
-    }
+pub(crate) fn neighbor_allgather(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BufferArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
+    neighbor(function, Buffer::ForAll(send), Buffer::Even(receive), comm, form)
+}
 
-    fn MPI_Ineighbor_allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_allgather, send, receive, comm, CallForm::Nonblocking(request))
-    }
+pub(crate) fn neighbor_allgatherv(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BlockArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
+    neighbor(function, Buffer::ForAll(send), Buffer::Uneven(receive), comm, form)
+}
 
-    fn MPI_Neighbor_allgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_allgather_c, send, receive, comm, CallForm::Blocking)
-    }
+pub(crate) fn neighbor_alltoall(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BufferArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
+    neighbor(function, Buffer::Even(send), Buffer::Even(receive), comm, form)
+}
 
-    fn MPI_Ineighbor_allgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_allgather_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_allgatherv, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_allgatherv, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_allgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_allgatherv_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_allgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_allgatherv_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Even(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_alltoall, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Even(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_alltoall, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_alltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Even(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_alltoall_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_alltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Even(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_alltoall_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_alltoallv, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallv, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_alltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_alltoallv_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_alltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallv_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
-        neighbor(FuncId::MPI_Neighbor_alltoallw, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallw, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Neighbor_alltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
-        neighbor(FuncId::MPI_Neighbor_alltoallw_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ineighbor_alltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
-        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallw_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
+/// MPI_Neighbor_alltoallw too.
+pub(crate) fn neighbor_alltoallv(
+    function: FuncId,
+    send: BlockArgs,
+    receive: BlockArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
+    neighbor(function, Buffer::Uneven(send), Buffer::Uneven(receive), comm, form)
 }

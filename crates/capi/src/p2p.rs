@@ -5,13 +5,14 @@
 //! the full path.
 
 use crate::errors::{on_comm, outcome};
+use crate::arguments::{BufferArgs, CommArgument};
 use crate::library::{Running, at_hand, null, put};
 use crate::on::On;
 use crate::requests;
 use crate::statuses::{put_received, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
+use oxmpi_abi::types::{Comm, Datatype, Request, Status};
 use oxmpi_core::Communicator;
 use oxmpi_core::p2p::{SendrecvReceive, SendrecvSend};
 use oxmpi_engine::{Completion, Mode, RequestId};
@@ -23,20 +24,18 @@ use oxmpi_shm::ring::INLINE_MAX;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 
+/// The sent half of an exchange.
 #[derive(Clone, Copy)]
-struct SendArgs {
-    buf: *const c_void,
-    count: i64,
-    datatype: Datatype,
+struct SendHalf {
+    data: BufferArgs,
     dest: c_int,
     tag: c_int,
 }
 
+/// The received half of an exchange.
 #[derive(Clone, Copy)]
-struct ReceiveArgs {
-    buf: *mut c_void,
-    count: i64,
-    datatype: Datatype,
+struct ReceiveHalf {
+    data: BufferArgs,
     source: c_int,
     tag: c_int,
 }
@@ -76,28 +75,40 @@ fn may_leave_at_once(mode: Mode, len: usize) -> bool {
 /// Sends on the low-latency path, if possible. With `MAY_WAIT` the call may wait until the message
 /// has left.
 #[inline(always)]
-fn sent_now<const MAY_WAIT: bool>(mode: Mode, s: SendArgs, comm: Comm) -> bool {
+fn sent_now<const MAY_WAIT: bool>(
+    mode: Mode,
+    data: BufferArgs,
+    (dest, tag): (c_int, c_int),
+    comm: Comm,
+) -> bool {
     // The compiler does not inline closures here.
     if mode != Mode::Synchronous
         && let Some((library, context)) = at_hand(comm)
-        && let Some(buf) = plain(s.buf, s.count, s.datatype)
+        && let Some(buf) = data.plain()
         && may_leave_at_once(mode, buf.len())
     {
-        return library.process.try_send::<MAY_WAIT>(context, buf.bytes(), s.dest, s.tag);
+        return library.process.try_send::<MAY_WAIT>(context, buf.bytes(), dest, tag);
     }
     false
 }
 
 #[inline(always)]
-fn send(function: FuncId, mode: Mode, s: SendArgs, comm: Comm) -> c_int {
+pub(crate) fn send(
+    function: FuncId,
+    mode: Mode,
+    data: BufferArgs,
+    dest: c_int,
+    tag: c_int,
+    comm: Comm,
+) -> c_int {
     let is_sent = match mode {
-        Mode::Buffered => sent_now::<false>(mode, s, comm),
-        _ => sent_now::<true>(mode, s, comm),
+        Mode::Buffered => sent_now::<false>(mode, data, (dest, tag), comm),
+        _ => sent_now::<true>(mode, data, (dest, tag), comm),
     };
     if is_sent {
         return abi::MPI_SUCCESS;
     }
-    send_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
+    send_fully(data.address, data.count, data.datatype, dest, tag, comm, function, mode)
 }
 
 /// The full path of a send. The arguments are in the order of the C call, so that the low-latency
@@ -201,13 +212,21 @@ fn received_at_once(
 }
 
 #[inline(always)]
-fn isend(function: FuncId, mode: Mode, s: SendArgs, comm: Comm, request: *mut Request) -> c_int {
-    if !request.is_null() && sent_now::<false>(mode, s, comm) {
+pub(crate) fn isend(
+    function: FuncId,
+    mode: Mode,
+    data: BufferArgs,
+    dest: c_int,
+    tag: c_int,
+    comm: Comm,
+    request: *mut Request,
+) -> c_int {
+    if !request.is_null() && sent_now::<false>(mode, data, (dest, tag), comm) {
         // SAFETY: not null; the C program passes a place for a handle.
         unsafe { request.write(RequestId::COMPLETE.raw() as Request) };
         return abi::MPI_SUCCESS;
     }
-    isend_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, request, function, mode)
+    isend_fully(data.address, data.count, data.datatype, dest, tag, comm, request, function, mode)
 }
 
 /// The full path of a nonblocking send; see [`send_fully`].
@@ -239,16 +258,23 @@ fn isend_fully(
 }
 
 #[inline(always)]
-fn recv(function: FuncId, r: ReceiveArgs, comm: Comm, status: *mut Status) -> c_int {
+pub(crate) fn recv(
+    function: FuncId,
+    data: BufferArgs,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut Status,
+) -> c_int {
     if let Some((library, context)) = at_hand(comm)
-        && let Some(into) = plain(r.buf, r.count, r.datatype)
-        && let Some(done) = library.process.try_receive(context, into.bytes_mut(), r.source, r.tag)
+        && let Some(into) = data.plain()
+        && let Some(done) = library.process.try_receive(context, into.bytes_mut(), source, tag)
     {
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_received(status, done) };
         return abi::MPI_SUCCESS;
     }
-    recv_fully(r.buf, r.count, r.datatype, r.source, r.tag, comm, status, function)
+    recv_fully(data.address, data.count, data.datatype, source, tag, comm, status, function)
 }
 
 /// The full path of a receive; see [`send_fully`]. A contiguous message is received before the
@@ -256,7 +282,7 @@ fn recv(function: FuncId, r: ReceiveArgs, comm: Comm, status: *mut Status) -> c_
 #[inline(never)]
 #[allow(clippy::too_many_arguments)]
 fn recv_fully(
-    buf: *mut c_void,
+    buf: *const c_void,
     count: i64,
     datatype: Datatype,
     source: c_int,
@@ -309,24 +335,31 @@ pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()
 }
 
 #[inline(always)]
-fn irecv(function: FuncId, r: ReceiveArgs, comm: Comm, request: *mut Request) -> c_int {
+pub(crate) fn irecv(
+    function: FuncId,
+    data: BufferArgs,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    request: *mut Request,
+) -> c_int {
     if !request.is_null()
         && let Some((library, context)) = at_hand(comm)
-        && let Some(into) = plain(r.buf, r.count, r.datatype)
-        && let Some(posted) = library.process.try_irecv(context, into, r.source, r.tag)
+        && let Some(into) = data.plain()
+        && let Some(posted) = library.process.try_irecv(context, into, source, tag)
     {
         // SAFETY: not null; the C program passes a place for a handle.
         unsafe { request.write(posted.raw() as Request) };
         return abi::MPI_SUCCESS;
     }
-    irecv_fully(r.buf, r.count, r.datatype, r.source, r.tag, comm, request, function)
+    irecv_fully(data.address, data.count, data.datatype, source, tag, comm, request, function)
 }
 
 /// The full path of a nonblocking receive; see [`send_fully`].
 #[inline(never)]
 #[allow(clippy::too_many_arguments)]
 fn irecv_fully(
-    buf: *mut c_void,
+    buf: *const c_void,
     count: i64,
     datatype: Datatype,
     source: c_int,
@@ -361,11 +394,11 @@ fn give(place: *mut Request, request: RequestId) -> Result<()> {
 fn halves(
     library: &Running,
     communicator: &Communicator,
-    s: SendArgs,
-    r: ReceiveArgs,
+    s: SendHalf,
+    r: ReceiveHalf,
     replaced: bool,
 ) -> Result<(SendrecvSend, SendrecvReceive)> {
-    let receive = library.buffer(r.buf, r.count, r.datatype)?;
+    let receive = r.data.buffer(library)?;
     let send = if replaced {
         library.process.check_exchange(communicator, (s.dest, s.tag), (r.source, r.tag))?;
         let len = if s.dest == abi::MPI_PROC_NULL { 0 } else { receive.packed_len() };
@@ -375,7 +408,7 @@ fn halves(
         receive.settle().map_err(|fault| oxmpi_core::staging_error(fault.into()))?;
         copy
     } else {
-        library.buffer(s.buf, s.count, s.datatype)?
+        s.data.buffer(library)?
     };
     let send = SendrecvSend { buffer: send, dest: s.dest, tag: s.tag };
     Ok((send, SendrecvReceive { buffer: receive.writes_behind(), source: r.source, tag: r.tag }))
@@ -385,13 +418,13 @@ fn halves(
 /// the received message.
 #[inline(always)]
 fn exchanged_now(
-    s: SendArgs,
-    r: ReceiveArgs,
+    s: SendHalf,
+    r: ReceiveHalf,
     comm: Comm,
     status: *mut Status,
 ) -> Option<Result<()>> {
     let (library, context) = at_hand(comm)?;
-    let (out, into) = (plain(s.buf, s.count, s.datatype)?, plain(r.buf, r.count, r.datatype)?);
+    let (out, into) = (s.data.plain()?, r.data.plain()?);
     let process = &library.process;
     // The arguments of the receive must be right before anything is sent.
     if !process.may_receive(context, r.source, r.tag)
@@ -413,7 +446,7 @@ fn received_later(
     library: &Running,
     context: u32,
     into: PlainBuf,
-    r: ReceiveArgs,
+    r: ReceiveHalf,
     status: *mut Status,
 ) -> Result<()> {
     let soon = library.process.receive_soon(context, &into, r.source, r.tag)?;
@@ -424,40 +457,113 @@ fn received_later(
     received(status, done)
 }
 
-fn sendrecv(
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn sendrecv(
     function: FuncId,
-    s: SendArgs,
-    r: ReceiveArgs,
-    replaced: bool,
+    sent: BufferArgs,
+    dest: c_int,
+    sendtag: c_int,
+    received: BufferArgs,
+    source: c_int,
+    recvtag: c_int,
     comm: Comm,
     status: *mut Status,
 ) -> c_int {
-    if !replaced && let Some(done) = exchanged_now(s, r, comm, status) {
+    let s = SendHalf { data: sent, dest, tag: sendtag };
+    let r = ReceiveHalf { data: received, source, tag: recvtag };
+    if let Some(done) = exchanged_now(s, r, comm, status) {
         return outcome(function, Some(On::Comm(comm)), done);
     }
-    on_comm(function, comm, |library, communicator| {
-        library.noted(comm, communicator);
-        library.process.note_source(communicator, r.source);
-        let (send, receive) = halves(library, communicator, s, r, replaced)?;
-        received(status, library.process.sendrecv(communicator, send, receive)?)
+    on_comm(function, comm, |library, comm| {
+        self::received(status, exchange(library, comm, s, r, false)?)
     })
 }
 
-fn isendrecv(
-    function: FuncId,
-    s: SendArgs,
-    r: ReceiveArgs,
+fn exchange(
+    library: &Running,
+    comm: &CommArgument,
+    s: SendHalf,
+    r: ReceiveHalf,
     replaced: bool,
+) -> Result<Completion> {
+    library.noted(comm.handle, comm);
+    library.process.note_source(comm, r.source);
+    let (send, receive) = halves(library, comm, s, r, replaced)?;
+    library.process.sendrecv(comm, send, receive)
+}
+
+pub(crate) fn sendrecv_replace(
+    library: &Running,
+    data: BufferArgs,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: &CommArgument,
+) -> Result<Completion> {
+    let s = SendHalf { data, dest, tag: sendtag };
+    exchange(library, comm, s, ReceiveHalf { data, source, tag: recvtag }, true)
+}
+
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn isendrecv(
+    library: &Running,
+    sent: BufferArgs,
+    dest: c_int,
+    sendtag: c_int,
+    received: BufferArgs,
+    source: c_int,
+    recvtag: c_int,
+    comm: &CommArgument,
+) -> Result<RequestId> {
+    let s = SendHalf { data: sent, dest, tag: sendtag };
+    let r = ReceiveHalf { data: received, source, tag: recvtag };
+    let (send, receive) = halves(library, comm, s, r, false)?;
+    library.process.isendrecv(comm, send, receive)
+}
+
+pub(crate) fn isendrecv_replace(
+    library: &Running,
+    data: BufferArgs,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: &CommArgument,
+) -> Result<RequestId> {
+    let s = SendHalf { data, dest, tag: sendtag };
+    let r = ReceiveHalf { data, source, tag: recvtag };
+    let (send, receive) = halves(library, comm, s, r, true)?;
+    library.process.isendrecv(comm, send, receive)
+}
+
+pub(crate) fn probe(
+    library: &Running,
+    source: c_int,
+    tag: c_int,
+    comm: &CommArgument,
+) -> Result<Completion> {
+    library.process.probe(comm, source, tag)
+}
+
+pub(crate) fn iprobe(
+    _: FuncId,
+    source: c_int,
+    tag: c_int,
     comm: Comm,
-    request: *mut Request,
+    flag: *mut c_int,
+    status: *mut Status,
 ) -> c_int {
-    on_comm(function, comm, |library, communicator| {
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        let (send, receive) = halves(library, communicator, s, r, replaced)?;
-        give(request, library.process.isendrecv(communicator, send, receive)?)
-    })
+    if let Some((library, context)) = at_hand(comm)
+        && !flag.is_null()
+        && library.process.has_none(context, source, tag)
+    {
+        // SAFETY: not null; the C program passes a place for an integer.
+        unsafe { flag.write(0) };
+        return abi::MPI_SUCCESS;
+    }
+    iprobe_fully(source, tag, comm, flag, status)
 }
 
 fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>) -> Result<()> {
@@ -483,158 +589,4 @@ fn iprobe_fully(
         library.process.note_source(communicator, source);
         give_probed(flag, status, library.process.iprobe(communicator, source, tag)?)
     })
-}
-
-mpi! {
-    fn MPI_Send(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Send, Mode::Standard, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Isend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Isend, Mode::Standard, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Bsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Bsend, Mode::Buffered, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Ibsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Ibsend, Mode::Buffered, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Ssend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Ssend, Mode::Synchronous, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Issend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Issend, Mode::Synchronous, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Rsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Rsend, Mode::Ready, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Irsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Irsend, Mode::Ready, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Recv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv(FuncId::MPI_Recv, ReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, status)
-    }
-
-    fn MPI_Irecv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        irecv(FuncId::MPI_Irecv, ReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, request)
-    }
-
-    fn MPI_Sendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let s = SendArgs { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
-        sendrecv(FuncId::MPI_Sendrecv, s, r, false, comm, status)
-    }
-
-    fn MPI_Sendrecv_replace(buf: *mut c_void, count: c_int, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let count = i64::from(count);
-        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
-        sendrecv(FuncId::MPI_Sendrecv_replace, s, r, true, comm, status)
-    }
-
-    fn MPI_Isendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let s = SendArgs { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
-        isendrecv(FuncId::MPI_Isendrecv, s, r, false, comm, request)
-    }
-
-    fn MPI_Isendrecv_replace(buf: *mut c_void, count: c_int, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let count = i64::from(count);
-        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
-        isendrecv(FuncId::MPI_Isendrecv_replace, s, r, true, comm, request)
-    }
-
-    fn MPI_Send_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Send_c, Mode::Standard, SendArgs { buf, count, datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Isend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Isend_c, Mode::Standard, SendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Bsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Bsend_c, Mode::Buffered, SendArgs { buf, count, datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Ibsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Ibsend_c, Mode::Buffered, SendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Ssend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Ssend_c, Mode::Synchronous, SendArgs { buf, count, datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Issend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Issend_c, Mode::Synchronous, SendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Rsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Rsend_c, Mode::Ready, SendArgs { buf, count, datatype, dest, tag }, comm)
-    }
-
-    fn MPI_Irsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Irsend_c, Mode::Ready, SendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Recv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv(FuncId::MPI_Recv_c, ReceiveArgs { buf, count, datatype, source, tag }, comm, status)
-    }
-
-    fn MPI_Irecv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        irecv(FuncId::MPI_Irecv_c, ReceiveArgs { buf, count, datatype, source, tag }, comm, request)
-    }
-
-    fn MPI_Sendrecv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let s = SendArgs { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
-        sendrecv(FuncId::MPI_Sendrecv_c, s, r, false, comm, status)
-    }
-
-    fn MPI_Sendrecv_replace_c(buf: *mut c_void, count: Count, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
-        sendrecv(FuncId::MPI_Sendrecv_replace_c, s, r, true, comm, status)
-    }
-
-    fn MPI_Isendrecv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let s = SendArgs { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
-        isendrecv(FuncId::MPI_Isendrecv_c, s, r, false, comm, request)
-    }
-
-    fn MPI_Isendrecv_replace_c(buf: *mut c_void, count: Count, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
-        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
-        isendrecv(FuncId::MPI_Isendrecv_replace_c, s, r, true, comm, request)
-    }
-
-    fn MPI_Probe(source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        on_comm(FuncId::MPI_Probe, comm, |library, communicator| {
-            let completion = library.process.probe(communicator, source, tag)?;
-            // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-            unsafe { put_status(status, &completion) };
-            Ok(())
-        })
-    }
-
-    fn MPI_Iprobe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
-        if let Some((library, context)) = at_hand(comm)
-            && !flag.is_null()
-            && library.process.has_none(context, source, tag)
-        {
-            // SAFETY: not null; the C program passes a place for an integer.
-            unsafe { flag.write(0) };
-            return abi::MPI_SUCCESS;
-        }
-        iprobe_fully(source, tag, comm, flag, status)
-    }
-
 }

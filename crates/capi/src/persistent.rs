@@ -1,67 +1,41 @@
 //! Persistent requests (MPI-5.0 section 3.9).
 
-use crate::errors::on_comm;
-use crate::library::{Running, array, check_count, fetch, null, put};
+use crate::arguments::{BufferArgs, CommArgument};
+use crate::library::{Running, array, check_count, fetch, put};
 use crate::on::On;
 use crate::requests::on_requests;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Count, Datatype, Request};
+use oxmpi_abi::types::Request;
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_objects::error::{MpiError, Result};
-use std::ffi::{c_int, c_void};
-
-struct PersistentSendArgs {
-    buf: *const c_void,
-    count: i64,
-    datatype: Datatype,
-    dest: c_int,
-    tag: c_int,
-}
+use std::ffi::c_int;
 
 pub(crate) fn give(place: *mut Request, request: RequestId) -> Result<()> {
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, request.raw() as Request, "request") }
 }
 
-fn send_init(
-    function: FuncId,
+pub(crate) fn send_init(
     mode: Mode,
-    s: PersistentSendArgs,
-    comm: Comm,
-    request: *mut Request,
-) -> c_int {
-    on_comm(function, comm, |library, communicator| {
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        let buffer = library.buffer(s.buf, s.count, s.datatype)?;
-        give(request, library.process.send_init(communicator, mode, buffer, s.dest, s.tag)?)
-    })
+    library: &Running,
+    data: BufferArgs,
+    dest: c_int,
+    tag: c_int,
+    comm: &CommArgument,
+) -> Result<RequestId> {
+    library.process.send_init(comm, mode, data.buffer(library)?, dest, tag)
 }
 
-struct PersistentReceiveArgs {
-    buf: *mut c_void,
-    count: i64,
-    datatype: Datatype,
+pub(crate) fn recv_init(
+    library: &Running,
+    data: BufferArgs,
     source: c_int,
     tag: c_int,
-}
-
-fn recv_init(
-    function: FuncId,
-    r: PersistentReceiveArgs,
-    comm: Comm,
-    request: *mut Request,
-) -> c_int {
-    on_comm(function, comm, |library, communicator| {
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        let buffer = library.buffer(r.buf, r.count, r.datatype)?;
-        let buffer = buffer.writes_behind();
-        give(request, library.process.recv_init(communicator, buffer, r.source, r.tag)?)
-    })
+    comm: &CommArgument,
+) -> Result<RequestId> {
+    let buffer = data.buffer(library)?.writes_behind();
+    library.process.recv_init(comm, buffer, source, tag)
 }
 
 /// Makes a request's communicator the object for errors.
@@ -116,45 +90,5 @@ mpi! {
                 started
             })
         })
-    }
-
-    fn MPI_Send_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Send_init, Mode::Standard, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Bsend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Bsend_init, Mode::Buffered, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Ssend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Ssend_init, Mode::Synchronous, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Rsend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Rsend_init, Mode::Ready, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Recv_init(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        recv_init(FuncId::MPI_Recv_init, PersistentReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, request)
-    }
-
-    fn MPI_Send_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Send_init_c, Mode::Standard, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Bsend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Bsend_init_c, Mode::Buffered, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Ssend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Ssend_init_c, Mode::Synchronous, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Rsend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Rsend_init_c, Mode::Ready, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
-    }
-
-    fn MPI_Recv_init_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        recv_init(FuncId::MPI_Recv_init_c, PersistentReceiveArgs { buf, count, datatype, source, tag }, comm, request)
     }
 }

@@ -1,6 +1,6 @@
 //! Connections between jobs by a port, a published name or a socket (MPI-5.0 sections 11.9, 11.10).
 
-use crate::communicators::give;
+use crate::arguments::NewObject;
 use crate::errors::{on_comm, on_none};
 use crate::info;
 use crate::library::{Running, null};
@@ -148,7 +148,7 @@ fn meet(
         let port = unsafe { port_of(port_name) }?;
         Ok(Box::new(AtPort { client: library.client.clone(), accepts, port }))
     })?;
-    give(library, place, "newcomm", made)
+    unsafe { (made).give(library, place, "newcomm") }
 }
 
 fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
@@ -255,7 +255,7 @@ mpi! {
                 return Err(null("intercomm"));
             }
             let made = library.process.join(|mine| introduced(fd, mine))?;
-            give(library, intercomm, "intercomm", made)
+            unsafe { (made).give(library, intercomm, "intercomm") }
         })
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::errhandlers::{self, HandlerKind};
 use crate::errors::{self, outcome};
-use crate::groups;
+use crate::arguments::NewObject;
 use crate::info::{self, level_name};
 use crate::library::{Running, fetch, library, null, put};
 use crate::life;
@@ -264,7 +264,7 @@ mpi! {
                 // error.
                 let _ = unsafe { put(newgroup, abi::MPI_GROUP_NULL, "newgroup") };
             })?;
-            groups::give(library, newgroup, "newgroup", set.from_origin(session.origin))
+            unsafe { (set.from_origin(session.origin)).give(library, newgroup, "newgroup") }
         })
     }
 

@@ -1,6 +1,6 @@
 //! Starting processes (MPI-5.0 section 11.8).
 
-use crate::communicators::give;
+use crate::arguments::NewObject;
 use crate::errors::{on_comm, on_none};
 use crate::info;
 use crate::library::{Running, array, null, put};
@@ -58,7 +58,7 @@ fn spawn(
             unsafe { codes.add(at).write(*code) };
         }
     }
-    give(library, place, "intercomm", spawned.made?)
+    unsafe { (spawned.made?).give(library, place, "intercomm") }
 }
 
 fn start(

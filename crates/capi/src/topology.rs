@@ -3,7 +3,7 @@
 //! An info argument may have the hints of any call that makes a communicator. Ranks are never
 //! reordered, so hints about reordering are ignored, as the standard allows.
 
-use crate::communicators;
+use crate::arguments::NewObject;
 use crate::errors::{on_comm, on_none};
 use crate::hints::CommInfo;
 use crate::library::{Running, array, null, put};
@@ -51,7 +51,7 @@ fn check_room(room: c_int, needed: usize, what: &str) -> Result<()> {
 /// Stores MPI_COMM_NULL if this process is no member.
 fn give(library: &Running, place: *mut Comm, what: &str, made: Option<Communicator>) -> Result<()> {
     match made {
-        Some(made) => communicators::give(library, place, what, made),
+        Some(made) => unsafe { made.give(library, place, what) },
         // SAFETY: the C program passes a place for a handle.
         None => unsafe { put(place, abi::MPI_COMM_NULL, what) },
     }

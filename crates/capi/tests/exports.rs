@@ -69,7 +69,7 @@ fn exports_are_those_of_the_standard() {
     let standard: BTreeSet<String> =
         FuncId::all().flat_map(|id| [format!("W {id}"), format!("T P{id}")]).collect();
     assert_eq!(standard.len(), 2 * 664);
-    let extensions = oxmpi_abi::extensions::functions().map(|id| format!("T {id}"));
+    let extensions = oxmpi_abi::FuncId::extensions().map(|id| format!("T {id}"));
     let kinds = FuncId::all().filter_map(|id| id.name().strip_suffix("_toint"));
     let fortran = kinds.flat_map(|kind| {
         ["", "P"]

@@ -1,12 +1,13 @@
 //! `oxmpi man PAGE` and `oxmpi completions SHELL`: manual pages and completions for shells, made
-//! from the tables of options and of parameters, and by clap. The installer writes them to
+//! from the tables of options, parameters and functions, and by clap. The installer writes them to
 //! `share/`.
 
 mod completions;
-mod roff;
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::manual::ManualPage;
 use oxmpi_param::{Level, Param};
 
 use crate::Oxmpi;
@@ -15,7 +16,6 @@ use crate::command::{Stop, did_you_mean, failed, usage};
 use crate::mpirun::{Chapter, chapters};
 use crate::ompi_info::ListOptions;
 use crate::wrapper;
-use roff::RoffPage;
 
 /// The manual pages other than those of verbs of `oxmpi`, and their sections.
 #[rustfmt::skip] // a table
@@ -24,7 +24,7 @@ const PAGES: [(&str, &str); 6] = [
     ("oxmpi-params", "7"),
 ];
 
-/// Prints a manual page: `oxmpi-VERB` is the page of a verb of `oxmpi`.
+/// Prints a manual page: `oxmpi-VERB` is the page of a verb of `oxmpi`, `MPI_X` that of a function.
 pub(crate) fn man(name: &str) -> Result<i32, Stop> {
     let mut oxmpi = Oxmpi::command();
     oxmpi.build();
@@ -35,6 +35,7 @@ pub(crate) fn man(name: &str) -> Result<i32, Stop> {
         "ompi_info" => of_command(ListOptions::command())?,
         "lamcheckpoint" => lamcheckpoint(),
         "oxmpi-params" => params(),
+        _ if FuncId::from_name(name).is_some() => of_function(name),
         _ => {
             let verb = name.strip_prefix("oxmpi-").and_then(|verb| oxmpi.find_subcommand(verb));
             let verb = verb.cloned().ok_or_else(|| {
@@ -42,14 +43,28 @@ pub(crate) fn man(name: &str) -> Result<i32, Stop> {
                     oxmpi.get_subcommands().map(|verb| format!("oxmpi-{}", verb.get_name()));
                 let all: Vec<String> =
                     PAGES.iter().map(|(name, _)| name.to_string()).chain(verbs).collect();
-                let hint = did_you_mean(name, all.iter().map(String::as_str));
-                usage(format!("there is no page '{name}'{hint} (there are {})", all.join(", ")))
+                let functions = FuncId::all().chain(FuncId::extensions()).map(|id| -> &str { id.name() });
+                let hint =
+                    did_you_mean(name, all.iter().map(String::as_str).chain(functions));
+                usage(format!(
+                    "there is no page '{name}'{hint} (there are {}, and one for each MPI function)",
+                    all.join(", ")
+                ))
             })?;
             of_command(verb)?
         }
     };
     crate::say(&page);
     Ok(0)
+}
+
+fn of_function(name: &str) -> String {
+    let id = FuncId::from_name(name);
+    id.map_or_else(String::new, |id| oxmpi_abi::pages::page(id.function().entry).roff())
+}
+
+fn command_page(name: &str, section: &'static str, what: &str) -> ManualPage {
+    ManualPage::new(vec![name.to_owned()], section, what)
 }
 
 fn of_command(command: clap::Command) -> Result<String, Stop> {
@@ -82,7 +97,7 @@ pub(crate) fn completions(shell: Shell, command: Completed) -> Result<i32, Stop>
 }
 
 fn mpirun() -> String {
-    let mut page = RoffPage::new("mpirun", "1", "start the ranks of an MPI job");
+    let mut page = command_page("mpirun", "1", "start the ranks of an MPI job");
     page.heading("SYNOPSIS");
     page.literal(crate::mpirun::SYNOPSIS.trim_start_matches("Usage: "));
     page.heading("DESCRIPTION");
@@ -97,30 +112,33 @@ fn mpirun() -> String {
             page.entry(&names.join(", "), &values.join(" "), help);
         }
     }
-    page.see_also(&PAGES)
+    page.see_also(&PAGES);
+    page.roff()
 }
 
 fn mpicc() -> String {
-    let mut page = RoffPage::new("mpicc", "1", "compile programs that use MPI");
+    let mut page = command_page("mpicc", "1", "compile programs that use MPI");
     page.heading("SYNOPSIS");
     page.literal(
         "mpicc ARGUMENTS OF THE COMPILER\nmpicxx, mpic++, mpiCC ARGUMENTS OF THE COMPILER",
     );
     page.heading("DESCRIPTION");
     page.text(&wrapper::help());
-    page.see_also(&PAGES)
+    page.see_also(&PAGES);
+    page.roff()
 }
 
 fn lamcheckpoint() -> String {
     let mut page =
-        RoffPage::new("lamcheckpoint", "1", "checkpoint and restart a job by LAM/MPI's names");
+        command_page("lamcheckpoint", "1", "checkpoint and restart a job by LAM/MPI's names");
     page.heading("DESCRIPTION");
     page.text(crate::checkpoint::LAM_HELP);
-    page.see_also(&PAGES)
+    page.see_also(&PAGES);
+    page.roff()
 }
 
 fn params() -> String {
-    let mut page = RoffPage::new("oxmpi-params", "7", "the parameters of OxMPI");
+    let mut page = command_page("oxmpi-params", "7", "the parameters of OxMPI");
     page.heading("DESCRIPTION");
     let parameters = chapters().into_iter().find(|chapter| chapter.heading == "Parameters");
     page.text(parameters.map_or("", |chapter| chapter.text));
@@ -151,24 +169,26 @@ fn params() -> String {
             page.entry(param.name, "", &help);
         }
     }
-    page.see_also(&PAGES)
+    page.see_also(&PAGES);
+    page.roff()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oxmpi_abi::manual::escaped;
     use oxmpi_param::Module;
 
     #[test]
     fn pages_have_every_option_and_every_parameter() {
         let page = mpirun();
         for (names, _, _) in chapters().iter().flat_map(|chapter| &chapter.options) {
-            assert!(page.contains(&roff::escaped(&names.join(", "))), "{names:?}");
+            assert!(page.contains(&escaped(&names.join(", "))), "{names:?}");
         }
         let page = params();
         Param::all()
             .iter()
-            .for_each(|param| assert!(page.contains(&roff::escaped(param.name)), "{}", param.name));
+            .for_each(|param| assert!(page.contains(&escaped(param.name)), "{}", param.name));
         for page in [mpirun(), mpicc(), lamcheckpoint(), params()] {
             assert!(page.starts_with(".TH ") && page.contains("\n.SH SEE ALSO\n"));
             let requests = [".TH", ".SH", ".PP", ".TP", ".EX", ".EE", ".B ", ".BR"];

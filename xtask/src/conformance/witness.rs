@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use oxmpi_abi::FuncId;
-use oxmpi_abi::prototype::params;
+use oxmpi_abi::table::FunctionArgument;
 
 use crate::run::{Failure, Run};
 
@@ -59,9 +59,8 @@ pub(super) fn build(prefix: &Path, directory: &Path) -> Result<PathBuf, Failure>
 fn functions() -> Vec<FuncId> {
     let answers = |id: &FuncId| {
         let function = id.function();
-        function.result == "int"
-            && !id.name().ends_with("_toint")
-            && !function.params.contains("...")
+        function.returns_code()
+            && !function.is_variadic()
             && id.name() != "MPI_Error_class"
     };
     FuncId::all().filter(answers).collect()
@@ -78,12 +77,13 @@ fn text() -> String {
     text.push_str("};\n");
     text.push_str(BODY);
     for (number, id) in functions.iter().enumerate() {
-        let given: Vec<&str> = params(id.function().params).map(|param| param.name).collect();
+        let function = id.function();
+        let given: Vec<&str> = function.arguments.iter().map(FunctionArgument::name).collect();
         let call = given.join(", ");
         let _ = writeln!(
             text,
             "int {id}({}) {{ return heard(P{id}({call}), {number}); }}",
-            id.function().params
+            function.list(FunctionArgument::declaration)
         );
     }
     text

@@ -1,14 +1,15 @@
 //! Collectives that combine data (MPI-5.0 sections 6.9 to 6.11). MPI_Reduce_scatter is in `vector`,
 //! since its blocks have different lengths.
 
-use super::{BufferArgs, CallForm, across, run_plan, short};
+use super::{across, run_plan, short};
+use crate::arguments::{BufferArgs, BufferNames, CallForm};
 use crate::errors::{on_comm, outcome};
 use crate::library::{Running, check_count};
 use crate::on::On;
 use crate::operations::{Combining, combining};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Count, Datatype, Op, Request};
+use oxmpi_abi::types::{Comm, Datatype, Op};
 use oxmpi_coll::{Area, Buffers};
 use oxmpi_core::Communicator;
 use oxmpi_core::shmem::short::Prefix;
@@ -18,21 +19,31 @@ use oxmpi_plan::{Call, Shared};
 use std::ffi::{c_int, c_void};
 
 #[derive(Clone, Copy)]
-pub(super) struct ReductionArgs {
-    pub(super) send: *const c_void,
-    pub(super) receive: *mut c_void,
-    pub(super) count: i64,
-    pub(super) datatype: Datatype,
-    pub(super) op: Op,
+pub(crate) struct ReductionArgs {
+    pub(crate) send: *const c_void,
+    pub(crate) receive: *mut c_void,
+    pub(crate) count: i64,
+    pub(crate) datatype: Datatype,
+    pub(crate) op: Op,
 }
 
 impl ReductionArgs {
-    pub(super) fn send(&self) -> BufferArgs {
-        BufferArgs { address: self.send, count: self.count, datatype: self.datatype }
+    pub(crate) fn send(&self) -> BufferArgs {
+        BufferArgs {
+            address: self.send,
+            count: self.count,
+            datatype: self.datatype,
+            names: &BufferNames { address: "sendbuf", count: "count", datatype: "datatype" },
+        }
     }
 
-    pub(super) fn receive(&self) -> BufferArgs {
-        BufferArgs { address: self.receive, count: self.count, datatype: self.datatype }
+    pub(crate) fn receive(&self) -> BufferArgs {
+        BufferArgs {
+            address: self.receive,
+            count: self.count,
+            datatype: self.datatype,
+            names: &BufferNames { address: "recvbuf", count: "count", datatype: "datatype" },
+        }
     }
 }
 
@@ -75,7 +86,7 @@ fn reduction(
     run_plan(library, comm, call, buffers.into(), how, form)
 }
 
-pub(super) fn reduce(
+pub(crate) fn reduce(
     function: FuncId,
     r: ReductionArgs,
     root: c_int,
@@ -121,7 +132,7 @@ fn reduce_to_all(
     reduction(library, communicator, how, call, r.datatype, (input, output), form)
 }
 
-pub(super) fn allreduce(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+pub(crate) fn allreduce(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::prefix(&r, Prefix::All, comm)
     {
@@ -148,7 +159,7 @@ fn check_one_group(comm: &Communicator) -> Result<()> {
     }
 }
 
-pub(super) fn scan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+pub(crate) fn scan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::prefix(&r, Prefix::Inclusive, comm)
     {
@@ -165,7 +176,7 @@ pub(super) fn scan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallFor
 }
 
 /// The receive buffer of rank 0 is not significant (MPI-5.0 section 6.11.2), so it is not read.
-pub(super) fn exscan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+pub(crate) fn exscan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::prefix(&r, Prefix::Exclusive, comm)
     {
@@ -184,7 +195,7 @@ pub(super) fn exscan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallF
     })
 }
 
-pub(super) fn reduce_scatter_block(
+pub(crate) fn reduce_scatter_block(
     function: FuncId,
     r: ReductionArgs,
     comm: Comm,
@@ -213,107 +224,4 @@ pub(super) fn reduce_scatter_block(
         let call = Call::ReduceScatterBlock { block, commutative: how.commutative, in_place };
         reduction(library, communicator, how, call, r.datatype, (input, output), form)
     })
-}
-
-mpi! {
-    fn MPI_Reduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        reduce(FuncId::MPI_Reduce, r, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ireduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        reduce(FuncId::MPI_Ireduce, r, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Allreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        allreduce(FuncId::MPI_Allreduce, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iallreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        allreduce(FuncId::MPI_Iallreduce, r, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Scan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        scan(FuncId::MPI_Scan, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        scan(FuncId::MPI_Iscan, r, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Exscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        exscan(FuncId::MPI_Exscan, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iexscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        exscan(FuncId::MPI_Iexscan, r, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Reduce_scatter_block(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
-        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ireduce_scatter_block(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
-        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block, r, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Reduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        reduce(FuncId::MPI_Reduce_c, r, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ireduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        reduce(FuncId::MPI_Ireduce_c, r, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Allreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        allreduce(FuncId::MPI_Allreduce_c, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iallreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        allreduce(FuncId::MPI_Iallreduce_c, r, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Scan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        scan(FuncId::MPI_Scan_c, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        scan(FuncId::MPI_Iscan_c, r, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Exscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        exscan(FuncId::MPI_Exscan_c, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iexscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
-        exscan(FuncId::MPI_Iexscan_c, r, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Reduce_scatter_block_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
-        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block_c, r, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ireduce_scatter_block_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
-        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block_c, r, comm, CallForm::Nonblocking(request))
-    }
-
 }

@@ -2,7 +2,7 @@
 //! contiguous buffers, predefined datatypes and operations, and groups that share memory. `None`
 //! stands for the full path, which also reports wrong arguments.
 
-use super::BufferArgs;
+use crate::arguments::BufferArgs;
 use super::reductions::ReductionArgs;
 use super::vector::{BlockArgs, BlockTypes, NumberArray};
 use crate::library::{array, running};

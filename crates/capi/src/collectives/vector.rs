@@ -4,14 +4,15 @@
 
 use super::inter::RemoteBlocks;
 use super::reductions::ReductionArgs;
-use super::{BufferArgs, CallForm, across, check_blocks, movement_of, run_plan, short};
+use super::{across, check_blocks, movement_of, run_plan, short};
+use crate::arguments::{BufferArgs, CallForm};
 use crate::errors::{on_comm, outcome};
 use crate::library::{FIRST_PAGE, Running, array, check_count};
 use crate::on::On;
 use crate::operations::combining;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Aint, Comm, Count, Datatype, Op, Request};
+use oxmpi_abi::types::{Aint, Comm, Count, Datatype};
 use oxmpi_coll::{Area, BlockList, Memory};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
@@ -210,7 +211,7 @@ fn no_blocks() -> Area {
     UserBuf::empty().into()
 }
 
-pub(super) fn gatherv(
+pub(crate) fn gatherv(
     function: FuncId,
     send: BufferArgs,
     receive: BlockArgs,
@@ -243,7 +244,7 @@ pub(super) fn gatherv(
     })
 }
 
-pub(super) fn scatterv(
+pub(crate) fn scatterv(
     function: FuncId,
     send: BlockArgs,
     receive: BufferArgs,
@@ -271,7 +272,7 @@ pub(super) fn scatterv(
     })
 }
 
-pub(super) fn allgatherv(
+pub(crate) fn allgatherv(
     function: FuncId,
     send: BufferArgs,
     receive: BlockArgs,
@@ -299,7 +300,7 @@ pub(super) fn allgatherv(
     })
 }
 
-pub(super) fn alltoallv(
+pub(crate) fn alltoallv(
     function: FuncId,
     send: BlockArgs,
     receive: BlockArgs,
@@ -332,7 +333,7 @@ pub(super) fn alltoallv(
 }
 
 /// `counts` are the elements of each rank's block; `r.count` is not used.
-pub(super) fn reduce_scatter(
+pub(crate) fn reduce_scatter(
     function: FuncId,
     r: ReductionArgs,
     counts: NumberArray,
@@ -363,146 +364,4 @@ pub(super) fn reduce_scatter(
             Call::ReduceScatter { blocks: Shared(blocks), commutative: how.commutative, in_place };
         run_plan(library, communicator, call, memory, how, form)
     })
-}
-
-mpi! {
-    fn MPI_Gatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
-        gatherv(FuncId::MPI_Gatherv, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Igatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
-        gatherv(FuncId::MPI_Igatherv, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Gatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
-        gatherv(FuncId::MPI_Gatherv_c, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Igatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
-        gatherv(FuncId::MPI_Igatherv_c, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Scatterv(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(sendtype) };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatterv(FuncId::MPI_Scatterv, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iscatterv(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(sendtype) };
-        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatterv(FuncId::MPI_Iscatterv, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Scatterv_c(sendbuf: *const c_void, sendcounts: *const Count, displs: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(sendtype) };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatterv(FuncId::MPI_Scatterv_c, send, receive, root, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iscatterv_c(sendbuf: *const c_void, sendcounts: *const Count, displs: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(sendtype) };
-        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatterv(FuncId::MPI_Iscatterv_c, send, receive, root, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
-        allgatherv(FuncId::MPI_Allgatherv, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iallgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
-        allgatherv(FuncId::MPI_Iallgatherv, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Allgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
-        allgatherv(FuncId::MPI_Allgatherv_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Iallgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
-        allgatherv(FuncId::MPI_Iallgatherv_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) };
-        alltoallv(FuncId::MPI_Alltoallv, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ialltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) };
-        alltoallv(FuncId::MPI_Ialltoallv, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Alltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) };
-        alltoallv(FuncId::MPI_Alltoallv_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ialltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) };
-        alltoallv(FuncId::MPI_Ialltoallv_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::Each(sendtypes) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Alltoallw, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ialltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::Each(sendtypes) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Ialltoallw, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Alltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Alltoallw_c, send, receive, comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ialltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) };
-        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Ialltoallw_c, send, receive, comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Reduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Reduce_scatter, r, NumberArray::Int(recvcounts), comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ireduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Ireduce_scatter, r, NumberArray::Int(recvcounts), comm, CallForm::Nonblocking(request))
-    }
-
-    fn MPI_Reduce_scatter_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Reduce_scatter_c, r, NumberArray::Count(recvcounts), comm, CallForm::Blocking)
-    }
-
-    fn MPI_Ireduce_scatter_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Ireduce_scatter_c, r, NumberArray::Count(recvcounts), comm, CallForm::Nonblocking(request))
-    }
 }

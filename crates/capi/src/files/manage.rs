@@ -2,7 +2,7 @@
 
 use super::on_file;
 use crate::errors::outcome;
-use crate::groups;
+use crate::arguments::NewObject;
 use crate::info;
 use crate::library::{fetch, library, null, put};
 use crate::objects::objects;
@@ -112,7 +112,7 @@ mpi! {
 
     fn MPI_File_get_group(fh: File, group: *mut Group) -> c_int {
         on_file(FuncId::MPI_File_get_group, fh, |library, file| {
-            groups::give(library, group, "group", file.group()?)
+            unsafe { (file.group()?).give(library, group, "group") }
         })
     }
 

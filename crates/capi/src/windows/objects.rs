@@ -5,7 +5,7 @@ use super::{on_win, with_win};
 use crate::attributes::{delete, get, set, store_found};
 use crate::errhandlers::{HandlerKind, attach, refer};
 use crate::errors;
-use crate::groups;
+use crate::arguments::NewObject;
 use crate::info;
 use crate::library::{library, null, put};
 use crate::names::kept;
@@ -33,7 +33,7 @@ fn predefined(facts: &Facts, keyval: c_int) -> Option<*const c_void> {
 mpi! {
     fn MPI_Win_get_group(win: Win, group: *mut Group) -> c_int {
         on_win(FuncId::MPI_Win_get_group, win, |library, window| {
-            groups::give(library, group, "group", window.group()?)
+            unsafe { (window.group()?).give(library, group, "group") }
         })
     }
 

@@ -3,6 +3,7 @@
 //! `commands` runs the commands in documents.
 
 mod commands;
+mod functions;
 mod messages;
 mod parameters;
 mod transports;

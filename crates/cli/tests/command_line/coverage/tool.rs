@@ -8,7 +8,7 @@ use std::path::Path;
 
 use oxmpi_abi::FuncId;
 use oxmpi_abi::functions::FUNCTION_COUNT;
-use oxmpi_abi::prototype::params;
+use oxmpi_abi::table::FunctionArgument;
 
 /// `NAME` of a function is its number in the table.
 const BODY: &str = r#"
@@ -59,14 +59,14 @@ const unsigned long *tool_calls(void) { return counts->called; }
 "#;
 
 pub(crate) fn answers(id: FuncId) -> bool {
-    id.function().result == "int" && !id.name().ends_with("_toint")
+    id.function().returns_code()
 }
 
 pub(crate) fn source() -> String {
     let mut text = format!("#define _GNU_SOURCE\n#define COUNT {FUNCTION_COUNT}\n{BODY}");
     for id in FuncId::all() {
         let function = id.function();
-        let given: Vec<&str> = params(function.params).map(|param| param.name).collect();
+        let given: Vec<&str> = function.arguments.iter().map(FunctionArgument::name).collect();
         let call = format!("P{id}({})", given.join(", "));
         let number = id.index();
         let rest = if answers(id) {
@@ -74,7 +74,8 @@ pub(crate) fn source() -> String {
         } else {
             format!("ADD(good[{number}]); return {call};")
         };
-        let (result, params) = (function.result, function.params);
+        let params = function.list(FunctionArgument::declaration);
+        let result = function.result;
         let _ = writeln!(text, "{result} {id}({params}) {{ ADD(called[{number}]); {rest} }}");
     }
     text

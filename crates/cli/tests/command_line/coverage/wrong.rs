@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use oxmpi_abi::FuncId;
 use oxmpi_abi::callbacks::CALLBACKS;
-use oxmpi_abi::prototype::{Param, params};
+use oxmpi_abi::table::FunctionArgument;
 
 use super::tool::answers;
 
@@ -76,10 +76,10 @@ pub(crate) fn snippets(rules: &BTreeMap<FuncId, Rule>) -> (Vec<FuncId>, String) 
 }
 
 fn wrong_call(id: FuncId) -> String {
-    let all: Vec<Param<'_>> = params(id.function().params).collect();
+    let all = &id.function().arguments[..];
     if id.name().starts_with("MPI_T_") {
         // The program of the wrong calls does not call MPI_T_init_thread.
-        return format!("FAILS({}, MPI_T_ERR_NOT_INITIALIZED);", call(id, &all, None));
+        return format!("FAILS({}, MPI_T_ERR_NOT_INITIALIZED);", call(id, all, None));
     }
     for (kind, null, class) in OBJECTS {
         // In other functions MPI_INFO_NULL is valid.
@@ -90,29 +90,29 @@ fn wrong_call(id: FuncId) -> String {
             .iter()
             .position(|param| param.base == kind && (param.by_value() || is_both(id, param)));
         if let Some(at) = place {
-            return format!("{kind} wrong = {null}; FAILS({}, {class});", call(id, &all, Some(at)));
+            return format!("{kind} wrong = {null}; FAILS({}, {class});", call(id, all, Some(at)));
         }
     }
     let may_be_null =
-        |param: &Param<'_>| param.base == "void" || (param.base == "MPI_Status" && all.len() > 2);
+        |param: &FunctionArgument| param.base == "void" || (param.base == "MPI_Status" && all.len() > 2);
     let place =
         all.iter().rposition(|param| !param.by_value() && !param.constant && !may_be_null(param));
     match place {
-        Some(at) => format!("FAILS({}, MPI_ERR_ARG);", call(id, &all, Some(at))),
+        Some(at) => format!("FAILS({}, MPI_ERR_ARG);", call(id, all, Some(at))),
         // The compiler reports this line, together with all others of the kind.
         None => format!("#error wrong.txt must say how {id} fails"),
     }
 }
 
 /// Whether the function reads and writes the handle at an address.
-fn is_both(id: FuncId, param: &Param<'_>) -> bool {
+fn is_both(id: FuncId, param: &FunctionArgument) -> bool {
     let ends =
         ["free", "disconnect", "close", "finalize", "commit", "Start", "Cancel", "recv", "recv_c"];
     let is_handle = OBJECTS.iter().any(|(kind, ..)| *kind == param.base);
     is_handle && param.stars == 1 && ends.iter().any(|end| id.name().ends_with(end))
 }
 
-fn call(id: FuncId, all: &[Param<'_>], wrong: Option<usize>) -> String {
+fn call(id: FuncId, all: &[FunctionArgument], wrong: Option<usize>) -> String {
     let given = all.iter().enumerate().map(|(at, param)| match wrong == Some(at) {
         true if param.by_value() => "wrong".to_owned(),
         true if is_both(id, param) => "&wrong".to_owned(),
@@ -122,7 +122,7 @@ fn call(id: FuncId, all: &[Param<'_>], wrong: Option<usize>) -> String {
     format!("{id}({})", given.collect::<Vec<_>>().join(", "))
 }
 
-fn right(param: &Param<'_>) -> String {
+fn right(param: &FunctionArgument) -> String {
     if CALLBACKS.iter().any(|callback| callback.name == param.base) {
         return "NULL".to_owned();
     }
@@ -135,7 +135,7 @@ fn right(param: &Param<'_>) -> String {
             "MPI_Info" => "MPI_INFO_NULL",
             "MPI_Errhandler" => "MPI_ERRORS_RETURN",
             "int" | "MPI_Count"
-                if ["count", "size", "n"].iter().any(|word| param.name.ends_with(word)) =>
+                if ["count", "size", "n"].iter().any(|word| param.name().ends_with(word)) =>
             {
                 "1"
             }
@@ -145,7 +145,7 @@ fn right(param: &Param<'_>) -> String {
     }
     let place = match (param.base, param.stars, param.brackets) {
         ("char", 1, "") | ("char", 0, "[]") if param.constant => {
-            return if param.name == "datarep" { "\"external32\"" } else { "\"x\"" }.to_owned();
+            return if param.name() == "datarep" { "\"external32\"" } else { "\"x\"" }.to_owned();
         }
         ("char", 2.., _) | ("char", _, "[]") => return "NULL".to_owned(),
         ("char", ..) => "text",

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::callbacks::{CALLBACKS, Callback};
 use oxmpi_abi::constants::{CONSTANTS, ConstantKind};
-use oxmpi_abi::prototype::{Param, params};
+use oxmpi_abi::table::FunctionArgument;
 use oxmpi_abi::types::HANDLE_TYPES;
 
 /// Functions that are not called: they end the job, start processes, or wait for other processes
@@ -174,8 +174,7 @@ fn answer(callback: &Callback) -> String {
         return String::new();
     }
     let result = if callback.result == "void" { "" } else { "return MPI_SUCCESS;" };
-    let named: Vec<_> = params(callback.params).collect();
-    let flag = if named.iter().any(|param| param.name == "flag") { "*flag = 0; " } else { "" };
+    let flag = if callback.params.contains("int *flag") { "*flag = 0; " } else { "" };
     format!(
         "static {} answer_{}({}) {{ {flag}{result} }}\n",
         callback.result, callback.name, callback.params
@@ -187,8 +186,8 @@ fn call(id: FuncId) -> String {
     if is_among(&SHORT, id) {
         before.push_str("    plain_types = 1;\n");
     }
-    for (at, param) in params(id.function().params).enumerate() {
-        let argument = draw(id, &param);
+    for (at, param) in id.function().arguments.iter().enumerate() {
+        let argument = draw(id, param);
         if HANDLE_TYPES.contains(&param.base) && param.stars == 1 && !param.constant {
             let kind = param.base;
             let _ = writeln!(
@@ -214,13 +213,13 @@ fn call(id: FuncId) -> String {
                 if param.by_value() && !is_callback(param.base) { param.base } else { "void *" };
             let _ = writeln!(before, "    {kind} a{at} = {argument};");
             given.push(format!("a{at}"));
-            if param.name.ends_with("keyval") && param.stars == 1 {
+            if param.name().ends_with("keyval") && param.stars == 1 {
                 let _ = writeln!(after, "    note_keyval(a{at});");
             }
         }
     }
     let arguments = given.join(", ");
-    let body = if id.function().result == "int" && !id.name().ends_with("_toint") {
+    let body = if id.function().returns_code() {
         format!("    if ({id}({arguments}) != MPI_SUCCESS) return;\n{after}")
     } else {
         format!("    {id}({arguments});\n")
@@ -232,7 +231,7 @@ fn is_callback(base: &str) -> bool {
     CALLBACKS.iter().any(|callback| callback.name == base)
 }
 
-fn draw(id: FuncId, param: &Param<'_>) -> String {
+fn draw(id: FuncId, param: &FunctionArgument) -> String {
     if let Some(callback) = CALLBACKS.iter().find(|callback| callback.name == param.base) {
         let name = if callback.result.is_empty() { callback.params } else { callback.name };
         return format!("is_null() ? NULL : (void *) answer_{name}");
@@ -240,7 +239,7 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
     if HANDLE_TYPES.contains(&param.base) {
         return draw_handle(id, param);
     }
-    let name = param.name;
+    let name = param.name();
     match (param.base, param.by_value()) {
         ("int", true) => {
             let wide = [
@@ -294,7 +293,7 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
             if param.constant { "weights()" } else { "once_in(3) ? MPI_UNWEIGHTED : ints()" }
                 .to_owned()
         }
-        ("int", false) if param.name.ends_with("keyval") && !id.name().contains("reate") => {
+        ("int", false) if param.name().ends_with("keyval") && !id.name().contains("reate") => {
             "keyvals + below(5)".to_owned()
         }
         ("int", false) => "ints()".to_owned(),
@@ -330,7 +329,7 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
     }
 }
 
-fn draw_handle(id: FuncId, param: &Param<'_>) -> String {
+fn draw_handle(id: FuncId, param: &FunctionArgument) -> String {
     let waits = is_among(&WAITS, id);
     let completes = ["MPI_Wait", "MPI_Waitall", "MPI_Waitany", "MPI_Waitsome"].contains(&id.name());
     let is_array = !param.brackets.is_empty() || (param.stars == 1 && param.constant);
@@ -344,8 +343,8 @@ fn draw_handle(id: FuncId, param: &Param<'_>) -> String {
         "MPI_Session" if waits => "pick_bad_session()".to_owned(),
         "MPI_Request" if completes && is_array => "done_array()".to_owned(),
         "MPI_Request" if completes => "done(pick_MPI_Request())".to_owned(),
-        "MPI_Datatype" if param.name.contains("oldtype") => "pick_old()".to_owned(),
-        "MPI_Datatype" if param.name == "array_of_types" => "old_array()".to_owned(),
+        "MPI_Datatype" if param.name().contains("oldtype") => "pick_old()".to_owned(),
+        "MPI_Datatype" if param.name() == "array_of_types" => "old_array()".to_owned(),
         "MPI_Datatype" if is_array => "type_array()".to_owned(),
         "MPI_Datatype" if param.by_value() => "pick_type()".to_owned(),
         "MPI_Errhandler" => "pick_handler()".to_owned(),

@@ -1,49 +1,36 @@
-//! Checks that the C library defines every function, writes the signature of each for the compiler
-//! to check, and sets the linker arguments for the exports.
+//! Writes the C face from the table of functions, and sets the linker arguments for the exports.
+
+mod bodies;
+mod face;
 
 use std::env;
 use std::error::Error;
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use oxmpi_abi::FuncId;
 use oxmpi_abi::coverage::Coverage;
-use oxmpi_abi::prototype::{params, rust_base};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let sources = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("src");
     let out = env::var("OUT_DIR")?;
     let out = Path::new(&out);
     println!("cargo::rerun-if-changed={}", sources.display());
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
 
     let coverage = Coverage::scan(&sources)?;
     for mistake in &coverage.mistakes {
         println!("cargo::error={mistake}");
     }
-    for id in coverage.missing() {
-        println!("cargo::error={id} is not defined");
-    }
-    fs::write(out.join("signatures.rs"), signatures()?)?;
+    let defined: Vec<_> = coverage.defined.keys().map(|id| id.name()).collect();
+    let functions = oxmpi_abi::table::functions();
+    let faces: String = functions
+        .iter()
+        .filter(|function| !function.is_extension() && !defined.contains(&&*function.name))
+        .map(face::face)
+        .collect();
+    fs::write(out.join("face.rs"), faces)?;
     link_arguments(out)
 }
-
-/// The type of each function as a Rust function pointer, under the function's name.
-fn signatures() -> Result<String, Box<dyn Error>> {
-    let mut text = String::new();
-    for id in FuncId::all() {
-        let types: Vec<_> = params(id.function().params).map(|param| param.rust_type()).collect();
-        let result = rust_base(id.function().result);
-        writeln!(
-            text,
-            "pub(crate) type {id} = unsafe extern \"C-unwind\" fn({}) -> {result};",
-            types.join(", ")
-        )?;
-    }
-    Ok(text)
-}
-
 /// The compiler's version script exports only the `PMPI_` functions, since the weak `MPI_` names
 /// exist only in assembler. A second, anonymous script adds them. lld, the linker of the toolchain,
 /// joins the two scripts; GNU ld refuses.
