@@ -1,7 +1,7 @@
 //! The functions of the interface that the C library defines in its sources.
 //!
 //! The C library defines a function inside `mpi! { ... }` on a line that starts with `fn
-//! MPI_Name(`. The build script of the library searches for these lines and reports functions
+//! MPI_Name(`, or inside `mpix! { ... }` with `MPIX_`. The build script of the library searches for these lines and reports functions
 //! without a definition. The command line tool lists them. Comments are skipped, and no other code
 //! has functions of such names.
 
@@ -14,13 +14,14 @@ use crate::FuncId;
 
 /// The functions that a source text defines: name and line number, from 1.
 ///
-/// Unknown names that begin with `MPI_` are returned too, so that the caller can report them.
+/// Unknown names that begin with `MPI_` or `MPIX_` are returned too, so that the caller can report them.
 pub fn defined_in(source: &str) -> impl Iterator<Item = (&str, usize)> {
     source.lines().enumerate().filter_map(|(at, line)| {
         let rest = line.trim_start().strip_prefix("fn ")?.trim_start();
         let (name, _) = rest.split_once('(')?;
         let name = name.trim_end();
-        (name.starts_with("MPI_") && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
+        let is_function = name.starts_with("MPI_") || name.starts_with("MPIX_");
+        (is_function && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
             .then_some((name, at + 1))
     })
 }
@@ -85,13 +86,17 @@ mod tests {
             ) -> c_int { 0 }
         }
         fn MPI_lookalike() {}
+        fn MPIX_Win_revoke(win: Win) -> c_int { 0 }
         fn helper() { MPI_Bcast(); }
     ";
 
     #[test]
     fn finds_definitions_only() {
         let names: Vec<_> = defined_in(SOURCE).collect();
-        assert_eq!(names, [("MPI_Send", 4), ("MPI_Barrier", 6), ("MPI_lookalike", 10)]);
+        assert_eq!(
+            names,
+            [("MPI_Send", 4), ("MPI_Barrier", 6), ("MPI_lookalike", 10), ("MPIX_Win_revoke", 11)]
+        );
     }
 
     #[test]

@@ -11,6 +11,20 @@ use crate::table::{
 /// The longest line of a synopsis.
 const COLUMNS: usize = 78;
 
+const HEAD: &str = "\
+# Functions
+
+`cargo xtask docs` writes this page from the table of functions (`crates/abi/functions`); do not edit
+it. `crates/abi/src/table/mod.rs` describes the format of the table. Each function has a manual page:
+`man MPI_Send`, or `oxmpi man MPI_Send`.
+
+Arguments have their kind in italics; → is a result, ↔ is read and changed. The tests are the programs
+of `tests/c` that call the function; besides, `tests/c/coverage` calls each one.
+";
+
+/// The tests that the page of the documents names for each entry.
+const SHOWN_TESTS: usize = 3;
+
 /// The page of an entry, for section 3 of the manual. All functions of the entry are on it.
 pub fn page(entry: &'static Entry) -> ManualPage {
     let functions = entry.functions();
@@ -273,31 +287,34 @@ pub fn html(chapter: &'static Chapter) -> String {
     text + "</body>\n</html>\n"
 }
 
-/// The table as a page of the documents: each entry with its forms and arguments.
-pub fn markdown() -> String {
-    let mut text = String::from(
-        "# Functions\n\n\
-         `cargo xtask docs` writes this page from the table of functions\n\
-         (`crates/abi/functions`, whose format `crates/abi/src/table/mod.rs` describes); do not \
-         edit it.\nEach function has a manual page (`man MPI_Send`, also `oxmpi man MPI_Send`).\n",
-    );
+/// The table as a page of the documents: each entry with its forms and arguments, and the tests
+/// that call one of its functions.
+pub fn markdown(tests: impl Fn(&Function) -> Vec<String>) -> String {
+    let mut text = String::from(HEAD);
     for chapter in chapters() {
         let _ = write!(
             text,
-            "\n## {}\n\n| function | effect | arguments | section |\n|---|---|---|---|\n",
+            "\n## {}\n\n| function | effect | arguments | section | tests |\n|---|---|---|---|---|\n",
             chapter.title
         );
         for entry in &chapter.entries {
-            let names: Vec<_> =
-                entry.functions().iter().map(|function| function.name.clone()).collect();
+            let functions = entry.functions();
+            let names: Vec<_> = functions.iter().map(|function| function.name.clone()).collect();
             let arguments: Vec<_> = entry.arguments.iter().map(one_argument).collect();
+            let mut calling: Vec<_> = functions.iter().flat_map(&tests).collect();
+            calling.sort();
+            calling.dedup();
+            let more = calling.len().saturating_sub(SHOWN_TESTS);
+            calling.truncate(SHOWN_TESTS);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let _ = writeln!(
                 text,
-                "| {} | {}. | {} | {} |",
+                "| {} | {}. | {} | {} | {}{more} |",
                 names.join(", "),
                 summary(entry),
                 arguments.join(", "),
-                entry.section
+                entry.section,
+                calling.join(", ")
             );
         }
     }

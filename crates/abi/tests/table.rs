@@ -37,7 +37,8 @@ impl Check {
         self.that(entry.does.ends_with('.'), || format!("{name}: the text is no sentence"));
         self.that(!entry.section.is_empty(), || format!("{name} has no section"));
         for property in &entry.is {
-            let known = ["blocking", "collective", "early", "deprecated", "variadic"].contains(property);
+            let known = ["blocking", "collective", "early", "deprecated", "unopened", "variadic"]
+                .contains(property);
             self.that(known, || format!("{name}: '{property}' is no property"));
         }
         for form in &entry.forms {

@@ -21,28 +21,58 @@ pub(crate) struct Body {
     pub(crate) takes: Takes,
     /// The name without what the form adds.
     name: &'static str,
-    /// Arguments before those of the program.
+    /// Arguments before those of the program. An argument of the program that stands here in
+    /// parentheses is not passed again.
     pub(crate) first: &'static str,
 }
 
-/// Functions with raw arguments, since a short way comes before all checks, or a result is stored
-/// when the request completes. All collectives whose forms have one body take them too: their
-/// arguments count at some ranks only.
+/// Functions with raw arguments, since a short way comes before all checks, a result is stored
+/// when the request completes or although the call fails, errors are raised on the communicator of
+/// the failed operation, or the body needs the handle of an object. All collectives whose forms
+/// have one body take them too: their arguments count at some ranks only.
 const RAW: &[&str] = &[
     "MPI_Bsend",
     "MPI_Comm_idup",
     "MPI_Comm_idup_with_info",
+    "MPI_Compare_and_swap",
+    "MPI_Fetch_and_op",
+    "MPI_File_close",
+    "MPI_Get",
+    "MPI_Grequest_complete",
     "MPI_Ibsend",
     "MPI_Iprobe",
     "MPI_Irecv",
     "MPI_Irsend",
     "MPI_Isend",
     "MPI_Issend",
+    "MPI_Put",
     "MPI_Recv",
+    "MPI_Reduce_local",
+    "MPI_Request_free",
     "MPI_Rsend",
     "MPI_Send",
     "MPI_Sendrecv",
     "MPI_Ssend",
+    "MPI_Win_call_errhandler",
+    "MPI_Win_flush",
+    "MPI_Win_flush_local",
+    "MPI_Win_free",
+    "MPI_Win_lock",
+    "MPI_Win_unlock",
+    "MPIX_Comm_agree",
+    "MPIX_Comm_iagree",
+    "MPIX_Comm_ishrink",
+    "MPI_Type_dup",
+    "MPI_Startall",
+    "MPI_Test",
+    "MPI_Testall",
+    "MPI_Testany",
+    "MPI_Testsome",
+    "MPI_Type_dup",
+    "MPI_Wait",
+    "MPI_Waitall",
+    "MPI_Waitany",
+    "MPI_Waitsome",
 ];
 
 /// Entries whose body has another name, with its first arguments.
@@ -53,8 +83,36 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("MPI_Rsend", "send", "Mode::Ready"),
     ("MPI_Alltoallw", "alltoallv", ""),
     ("MPI_Neighbor_alltoallw", "neighbor_alltoallv", ""),
-    ("MPI_Psend_init_c", "psend_init", ""),
-    ("MPI_Precv_init_c", "precv_init", ""),
+    ("MPI_File_read", "file_access", "Direction::Read, At::Individual"),
+    ("MPI_File_read_all", "file_collective", "Direction::Read, At::Individual"),
+    ("MPI_File_read_all_begin", "file_begin", "READ_ALL, At::Individual"),
+    ("MPI_File_read_all_end", "file_end", "READ_ALL"),
+    ("MPI_File_read_at", "file_access", "Direction::Read, At::Offset(offset)"),
+    ("MPI_File_read_at_all", "file_collective", "Direction::Read, At::Offset(offset)"),
+    ("MPI_File_read_at_all_begin", "file_begin", "READ_AT_ALL, At::Offset(offset)"),
+    ("MPI_File_read_at_all_end", "file_end", "READ_AT_ALL"),
+    ("MPI_File_read_ordered", "file_collective", "Direction::Read, At::Shared"),
+    ("MPI_File_read_ordered_begin", "file_begin", "READ_ORDERED, At::Shared"),
+    ("MPI_File_read_ordered_end", "file_end", "READ_ORDERED"),
+    ("MPI_File_read_shared", "file_access", "Direction::Read, At::Shared"),
+    ("MPI_File_write", "file_access", "Direction::Write, At::Individual"),
+    ("MPI_File_write_all", "file_collective", "Direction::Write, At::Individual"),
+    ("MPI_File_write_all_begin", "file_begin", "WRITE_ALL, At::Individual"),
+    ("MPI_File_write_all_end", "file_end", "WRITE_ALL"),
+    ("MPI_File_write_at", "file_access", "Direction::Write, At::Offset(offset)"),
+    ("MPI_File_write_at_all", "file_collective", "Direction::Write, At::Offset(offset)"),
+    ("MPI_File_write_at_all_begin", "file_begin", "WRITE_AT_ALL, At::Offset(offset)"),
+    ("MPI_File_write_at_all_end", "file_end", "WRITE_AT_ALL"),
+    ("MPI_File_write_ordered", "file_collective", "Direction::Write, At::Shared"),
+    ("MPI_File_write_ordered_begin", "file_begin", "WRITE_ORDERED, At::Shared"),
+    ("MPI_File_write_ordered_end", "file_end", "WRITE_ORDERED"),
+    ("MPI_File_write_shared", "file_access", "Direction::Write, At::Shared"),
+    ("MPI_Get", "win_get", ""),
+    ("MPI_Put", "win_put", ""),
+    ("MPI_Win_allocate", "win_allocate", "Flavor::Allocate"),
+    ("MPI_Win_allocate_shared", "win_allocate", "Flavor::Shared"),
+    ("MPI_Win_flush_local", "win_flush", ""),
+    ("MPI_Win_flush_local_all", "win_flush_all", ""),
 ];
 
 /// The body of a function.
@@ -71,7 +129,9 @@ pub(crate) fn body(function: &Function) -> Body {
 impl Body {
     /// The name of the function of the library.
     pub(crate) fn name(&self, function: &Function) -> String {
-        let name = self.name.trim_start_matches("MPI_").trim_start_matches("MPIX_").to_lowercase();
+        // The deprecated forms with large results are named MPI_X_x.
+        let name = self.name.trim_start_matches("MPI_").trim_start_matches("MPIX_");
+        let name = name.trim_end_matches("_x").to_lowercase();
         if has_call_form(function) {
             return name;
         }
@@ -85,7 +145,7 @@ impl Body {
 }
 
 fn before_verb(name: &str, letter: char) -> String {
-    for object in ["file_", "comm_", "buffer_", "session_"] {
+    for object in ["file_", "comm_", "buffer_", "session_", "win_"] {
         if let Some(verb) = name.strip_prefix(object) {
             return format!("{object}{letter}{verb}");
         }

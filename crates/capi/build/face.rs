@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use oxmpi_abi::table::{Form, Function, FunctionArgument, Intent, Length};
+use oxmpi_abi::table::{Argument, Form, Function, FunctionArgument, Intent, Length};
 
 use crate::bodies::{Body, Takes, body, has_call_form};
 
@@ -24,10 +24,7 @@ pub(crate) fn face(function: &'static Function) -> String {
         true => ("mpix", "c_int".to_owned()),
         false => ("mpi", oxmpi_abi::table::rust_base(function.result)),
     };
-    format!(
-        "{macro_name}! {{ fn {name}({}) -> {result} {{ {code} }} }}\n",
-        parameters.join(", ")
-    )
+    format!("{macro_name}! {{ fn {name}({}) -> {result} {{ {code} }} }}\n", parameters.join(", "))
 }
 
 /// The call of a body that takes raw arguments.
@@ -78,11 +75,21 @@ fn pack(
             reduction(function, taken)
         }
         "buffer" => {
-            taken.extend(of.clone());
+            // The number of partitions stays an argument of its own.
+            let of = &of[of.len() - 2..];
+            taken.extend(of);
             format!(
                 "BufferArgs {{ address: {name}.cast(), count: i64::from({0}), datatype: {1}, \
                  names: &BufferNames {{ address: {name:?}, count: {0:?}, datatype: {1:?} }} }}",
                 of[0], of[1]
+            )
+        }
+        "element" => {
+            taken.extend(of.clone());
+            format!(
+                "BufferArgs {{ address: {name}.cast(), count: 1, datatype: {0}, \
+                 names: &BufferNames {{ address: {name:?}, count: \"count\", datatype: {0:?} }} }}",
+                of[0]
             )
         }
         "blocks" => {
@@ -104,12 +111,22 @@ fn pack(
              count: i64::from(target_count), datatype: target_datatype }"
                 .to_owned()
         }
-        "count" | "bytes" | "elements" | "large" if argument.by_value() => {
-            format!("i64::from({name})")
-        }
-        "extent" | "displacement" if argument.by_value() => format!("{name} as isize"),
+        word if is_number(word) && argument.by_value() => widened(word, name),
         "count" | "displacement" if argument.constant => number_array(function, name),
         _ => name.to_owned(),
+    }
+}
+
+/// Whether the C type of the kind depends on the form.
+fn is_number(word: &str) -> bool {
+    matches!(word, "count" | "bytes" | "elements" | "large" | "extent" | "displacement")
+}
+
+/// The number as bodies take it, whatever the form.
+fn widened(word: &str, number: &str) -> String {
+    match word {
+        "extent" | "displacement" => format!("{number} as isize"),
+        _ => format!("i64::from({number})"),
     }
 }
 
@@ -122,14 +139,35 @@ fn number_array(function: &'static Function, name: &str) -> String {
 
 fn reduction(function: &'static Function, taken: &mut Vec<&'static str>) -> String {
     // MPI_Reduce_scatter has a count for each rank.
-    let count =
-        ["count", "recvcount"].into_iter().find(|name| function.argument(name).is_some());
+    let count = ["count", "recvcount"].into_iter().find(|name| function.argument(name).is_some());
     taken.extend(["recvbuf", "datatype", "op"]);
     taken.extend(count);
     format!(
         "ReductionArgs {{ send: sendbuf, receive: recvbuf, count: {}, datatype, op }}",
         count.map_or("0".to_owned(), |count| format!("i64::from({count})"))
     )
+}
+
+/// Whether the function makes a datatype of numbers, which remembers whether they were large.
+fn makes_datatype(function: &Function) -> bool {
+    function.entry.forms.contains(&"large") && function.argument("newtype").is_some()
+}
+
+fn form_of(function: &Function) -> &'static str {
+    if function.large { "TypeForm::Count" } else { "TypeForm::Int" }
+}
+
+/// Whether the body only reads datatypes, for numbers or for a new datatype: it frees nothing and
+/// calls no function of the program, so the lookups count no references.
+fn only_reads(function: &Function) -> bool {
+    makes_datatype(function)
+        || function.arguments.iter().all(|argument| {
+            let (facts, word) = (&argument.argument, argument.argument.kind.word);
+            match word {
+                "datatype" => facts.intent == Intent::In && facts.length.is_none(),
+                _ => word == "status" || !facts.kind.is_handle() && !facts.kind.is_memory(),
+            }
+        })
 }
 
 /// The parts of a face that calls a body with resolved arguments.
@@ -148,8 +186,19 @@ struct Stored {
     name: &'static str,
     /// The statement, in which `value` is the result.
     statement: String,
-    /// Whether the place is checked before the call.
-    is_checked: bool,
+    check: Check,
+}
+
+/// When the place of a result is checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Check {
+    /// Before the call.
+    Before,
+    /// Before the call, which gets the result of the check after its other arguments. One process
+    /// alone cannot undo a collective call.
+    InCall,
+    /// When the result is stored.
+    After,
 }
 
 /// The call of a body with resolved arguments.
@@ -161,7 +210,8 @@ fn resolved(function: &'static Function, body: Body) -> String {
         results: Vec::new(),
         taken: Vec::new(),
     };
-    let object = parts.object();
+    let on = raised_on(function);
+    let object = if on.is_none() { parts.object() } else { None };
     // A slice has its length.
     let lengths = function.arguments.iter().filter_map(|argument| {
         let facts = &argument.argument;
@@ -171,16 +221,20 @@ fn resolved(function: &'static Function, body: Body) -> String {
         }
     });
     parts.taken.extend(lengths);
+    let in_first = |name: &&str| body.first.contains(&format!("({name})"));
+    parts.taken.extend(function.arguments.iter().map(FunctionArgument::name).filter(in_first));
     let is_early = function.entry.is.contains(&"early");
-    if !body.first.is_empty() {
-        parts.given.insert(0, body.first.to_owned());
+    let first = if makes_datatype(function) { form_of(function) } else { body.first };
+    if !first.is_empty() {
+        parts.given.insert(0, first.to_owned());
     }
     if !is_early {
-        parts.given.insert(usize::from(!body.first.is_empty()), "library".to_owned());
+        parts.given.insert(usize::from(!first.is_empty()), "library".to_owned());
     }
     for argument in &function.arguments {
         parts.add(argument, object.map(|(name, _)| name));
     }
+    parts.given.extend(parts.places());
     let call = format!("{}({})", body.name(function), parts.given.join(", "));
     if function.result != "int" || function.name.ends_with("_toint") {
         return call;
@@ -190,21 +244,61 @@ fn resolved(function: &'static Function, body: Body) -> String {
     match object {
         Some((name, kind)) if parts.taken.contains(&name) => {
             // The handle at the address, which the call changes.
+            let call = match kind {
+                "Request" | "Message" => {
+                    let on = kind.to_lowercase();
+                    format!("on_{on}({id}, handle, |library, handle| {{ {text} }})")
+                }
+                _ => format!(
+                    "let result = library().and_then(|library| {{ {text} }}); \
+                     outcome({id}, Some(On::{kind}(handle)), result)"
+                ),
+            };
             format!(
                 "let handle = match unsafe {{ fetch({name}, {name:?}) }} {{ \
                      Ok(handle) => handle, \
                      Err(error) => return outcome({id}, None, Err(error)), \
-                 }}; \
-                 let result = library().and_then(|library| {{ {text} }}); \
-                 outcome({id}, Some(On::{kind}(handle)), result)"
+                 }}; {call}"
             )
         }
         Some((name, kind)) => {
             let on = kind.to_lowercase();
-            format!("on_{on}({id}, {name}, |library, {name}| {{ {text} }})")
+            // Calls on requests take null handles as they are.
+            let is_object = !["Request", "Message"].contains(&kind);
+            let null = function.argument(name).filter(|_| is_object);
+            let null = null.and_then(|object| object.argument.or.first());
+            let Some(null) = null else {
+                return format!("on_{on}({id}, {name}, |library, {name}| {{ {text} }})");
+            };
+            format!(
+                "if {name} == abi::{null} {{ \
+                     let result = library().and_then(|library| {{ let {name} = None; {text} }}); \
+                     return outcome({id}, Some(On::{kind}(abi::{null})), result); \
+                 }} \
+                 on_{on}({id}, {name}, |library, {name}| {{ let {name} = Some({name}); {text} }})"
+            )
         }
-        None if is_early => format!("outcome({id}, None, (|| {{ {text} }})())"),
-        None => format!("on_none({id}, |library| {{ {text} }})"),
+        None => {
+            let on = on.map_or("None".to_owned(), |on| format!("Some(On::{on})"));
+            let library = if is_early { "(|| {" } else { "library().and_then(|library| {" };
+            let end = if is_early { "})()" } else { "})" };
+            format!("outcome({id}, {on}, {library} {text} {end})")
+        }
+    }
+}
+
+/// The error handler of an object that does not exist yet.
+fn raised_on(function: &Function) -> Option<&'static str> {
+    if function.entry.is.contains(&"unopened") {
+        return Some("File(abi::MPI_FILE_NULL)");
+    }
+    let handler = function.argument("errhandler").filter(|handler| handler.by_value())?;
+    let created =
+        function.arguments.iter().find(|argument| argument.argument.intent == Intent::Out)?;
+    match (handler.argument.kind.word, created.argument.kind.word) {
+        ("errhandler", "comm") => Some("Creation(errhandler)"),
+        ("errhandler", "session") => Some("SessionCreation(errhandler)"),
+        _ => None,
     }
 }
 
@@ -217,6 +311,8 @@ impl Resolved {
             "win" => Some("Win"),
             "file" => Some("File"),
             "session" => Some("Session"),
+            "request" => Some("Request"),
+            "message" => Some("Message"),
             _ => None,
         };
         if let Some((argument, kind)) = arguments
@@ -234,6 +330,7 @@ impl Resolved {
             .filter(is_changed)
             .find_map(|argument| Some((argument, kind_of(argument)?)))?;
         self.taken.push(argument.name());
+        self.check_request(argument, "handle");
         self.given.push("handle".to_owned());
         self.store(argument, "value");
         Some((argument.name(), kind))
@@ -245,6 +342,7 @@ impl Resolved {
             return;
         }
         if object == Some(name) {
+            self.check_request(argument, name);
             return self.given.push(name.to_owned());
         }
         let facts = &argument.argument;
@@ -256,14 +354,32 @@ impl Resolved {
             }
             Intent::Out => self.output(argument),
             Intent::InOut => match facts.kind.word {
-                word if facts.kind.is_memory() || facts.length.is_some() || word == "status" => {
+                "status" if facts.length.is_none() => {
+                    let text =
+                        format!("unsafe {{ {name}.as_mut() }}.ok_or_else(|| null({name:?}))?");
+                    self.given.push(text);
+                }
+                _ if facts.kind.is_memory() || facts.length.is_some() => {
                     self.given.push(name.to_owned());
                 }
-                _ => {
-                    self.given.push(format!("unsafe {{ fetch({name}, {name:?}) }}?"));
+                word => {
+                    let fetched = format!("unsafe {{ fetch({name}, {name:?}) }}?");
+                    self.given.push(if is_number(word) {
+                        widened(word, &fetched)
+                    } else {
+                        fetched
+                    });
                     self.store(argument, "value");
                 }
             },
+        }
+    }
+
+    /// Checks that a request is not MPI_REQUEST_NULL, if that is no valid value.
+    fn check_request(&mut self, argument: &FunctionArgument, handle: &str) {
+        let facts = &argument.argument;
+        if facts.kind.word == "request" && !facts.or.contains(&"MPI_REQUEST_NULL") {
+            let _ = write!(self.before, "check_not_null({handle}, {:?})?; ", argument.name());
         }
     }
 
@@ -285,59 +401,102 @@ impl Resolved {
         let is_everywhere = facts.at == oxmpi_abi::table::Place::Everywhere;
         let text = match (facts.kind.word, &facts.length) {
             _ if !is_everywhere => name.to_owned(),
-            ("string", _) => self.fallible(&format!("unsafe {{ text({name}, {name:?}) }}")),
-            ("group", None) => self.fallible(&format!("library.group({name}).of({name:?})")),
-            ("comm", None) => self.fallible(&format!("library.communicator({name}).of({name:?})")),
-            ("datatype", None) => self.fallible(&format!("library.datatype({name}).of({name:?})")),
-            ("op", None) => self.fallible(&format!("library.operation({name}).of({name:?})")),
-            ("number", None) if facts.or.is_empty() => self.fallible(&format!("number({name}, {name:?})")),
+            ("string", _) => self.fallible(&format!("unsafe {{ strings::text({name}, {name:?}) }}")),
+            ("status", None) => {
+                format!("unsafe {{ {name}.as_ref() }}.ok_or_else(|| null({name:?}))?")
+            }
+            (_, None) if facts.kind.is_handle() && argument.stars == 1 => {
+                self.before += &format!("let {name} = unsafe {{ fetch({name}, {name:?}) }}?; ");
+                self.check_request(argument, name);
+                name.to_owned()
+            }
+            ("datatype", None) if only_reads(self.function) => {
+                format!("&*unsafe {{ library.glance_at_datatype({name}) }}.of({name:?})?")
+            }
+            ("group", None) => self.found("group", facts),
+            ("comm", None) => self.found("communicator", facts),
+            ("datatype", None) => self.found("datatype", facts),
+            ("op", None) => self.found("operation", facts),
+            ("number", None) if facts.or.is_empty() => {
+                self.fallible(&format!("arguments::number({name}, {name:?})"))
+            }
             ("flag", None) => format!("{name} != 0"),
-            ("count" | "bytes" | "elements" | "large", None) => format!("i64::from({name})"),
-            ("extent" | "displacement", None) => format!("{name} as isize"),
-            (_, Some(Length::Argument(of))) => {
-                let list = match facts.kind.word {
-                    "count" | "elements" => "numbers",
-                    _ => "array",
+            (word, None) if is_number(word) => widened(word, name),
+            (word, Some(Length::Argument(of))) => {
+                let list = match word {
+                    "count" | "elements" => "arguments::numbers",
+                    _ => "library::array",
                 };
-                let pointer = if argument.constant { "" } else { ".cast_const()" };
+                let pointer = match word {
+                    "extent" => ".cast::<isize>()",
+                    _ if argument.constant => "",
+                    _ => ".cast_const()",
+                };
                 let text = format!(
                     "{}.and_then(|n| unsafe {{ {list}({name}{pointer}, n, {name:?}) }})",
                     self.length(of)
                 );
-                self.fallible(&text)
+                match list {
+                    "arguments::numbers" => format!("&{}", self.fallible(&text)),
+                    _ => self.fallible(&text),
+                }
             }
             _ => name.to_owned(),
         };
         self.given.push(text);
     }
 
+    /// The object of a handle; an option if the handle may be null.
+    fn found(&self, of: &str, facts: &Argument) -> String {
+        let name = facts.name;
+        let found = self.fallible(&format!("library.{of}({name}).of({name:?})"));
+        match facts.or.iter().find(|value| value.ends_with("_NULL")) {
+            Some(null) => format!("match {name} {{ abi::{null} => None, _ => Some({found}) }}"),
+            None => found,
+        }
+    }
+
     /// The checked value of the argument that says how long an array is.
     fn length(&self, name: &str) -> String {
         let class = self.function.argument(name).map_or("", |of| of.argument.class);
         let class = if class.is_empty() { "MPI_ERR_ARG" } else { class };
-        format!("length({name}, {name:?}, abi::{class})")
+        format!("arguments::length({name}, {name:?}, abi::{class})")
     }
 
     fn output(&mut self, argument: &FunctionArgument) {
         let (name, facts) = (argument.name(), &argument.argument);
         match (facts.kind.word, &facts.length) {
             ("string", Some(Length::Constant(max))) => {
-                let length = self.length_after(name);
+                let Some(length) = self.length_after(name) else {
+                    let statement = format!(
+                        "unsafe {{ put_text(value.as_ref(), abi::{max} as usize, {name}, {name:?}) }}?;"
+                    );
+                    return self.results.push(Stored { name, statement, check: Check::Before });
+                };
                 let statement = format!(
                     "unsafe {{ put_named(value.as_ref(), abi::{max}, {name}, {name:?}, {length}) }}?;"
                 );
                 self.taken.push(length);
-                self.results.push(Stored { name, statement, is_checked: false });
+                self.results.push(Stored { name, statement, check: Check::After });
             }
             ("status", None) => {
-                let statement = format!("received({name}, value)?;");
-                self.results.push(Stored { name, statement, is_checked: false });
+                let statement = format!("unsafe {{ value.write({name}) }}?;");
+                self.results.push(Stored { name, statement, check: Check::After });
             }
             ("pointer", None) => self.store(argument, "value"),
+            ("attribute", None) => {
+                // A flag says whether there is a value.
+                let flag = self.length_after(name).unwrap_or("");
+                let statement = format!("unsafe {{ store_found(value, {name}, {flag}) }}?;");
+                self.taken.push(flag);
+                self.results.push(Stored { name, statement, check: Check::After });
+            }
             (_, Some(Length::Argument(of))) => {
                 let length = self.length(of);
-                self.given
-                    .push(format!("unsafe {{ Places::new({name}, {length}?, {name:?}) }}?"));
+                self.given.push(match facts.or.contains(&"MPI_STATUSES_IGNORE") {
+                    true => format!("unsafe {{ Places::ignorable({name}, {length}?) }}"),
+                    false => format!("unsafe {{ Places::new({name}, {length}?, {name:?}) }}?"),
+                });
             }
             _ if facts.kind.is_memory() || facts.length.is_some() => {
                 self.given.push(name.to_owned());
@@ -346,10 +505,11 @@ impl Resolved {
         }
     }
 
-    /// The name of the argument that takes the length of a string.
-    fn length_after(&self, name: &str) -> &'static str {
-        let mut rest = self.function.arguments.iter().skip_while(|argument| argument.name() != name);
-        rest.nth(1).map_or("", FunctionArgument::name)
+    /// The name of the argument after a string or an attribute, which belongs to it.
+    fn length_after(&self, name: &str) -> Option<&'static str> {
+        let mut rest =
+            self.function.arguments.iter().skip_while(|argument| argument.name() != name);
+        rest.nth(1).map(FunctionArgument::name)
     }
 
     fn store(&mut self, argument: &FunctionArgument, value: &str) {
@@ -359,28 +519,41 @@ impl Resolved {
             "request" if argument.argument.intent == Intent::Out => {
                 format!("{value}.raw() as Request")
             }
-            "count" | "bytes" | "elements" => format!("Number::narrow({value})"),
+            "displacement" | "offset" => format!("fitting({value}, {name:?})?"),
+            word if is_number(word) => format!("Number::narrow({value} as i64)"),
             _ => value.to_owned(),
         };
         let place = match argument.argument.kind.word {
             "pointer" => format!("{name}.cast::<*mut c_void>()"),
             _ => name.to_owned(),
         };
-        let is_checked = !self.function.entry.is.contains(&"collective");
+        let check =
+            match (self.function.entry.is.contains(&"collective"), argument.argument.kind.word) {
+                (false, _) => Check::Before,
+                (true, "file" | "pointer" | "request" | "win") => Check::InCall,
+                (true, _) => Check::After,
+            };
         let is_new = argument.argument.kind.is_handle()
             && argument.argument.kind.word != "request"
             && !self.function.entry.is.contains(&"early");
         if is_new {
             let statement = format!("unsafe {{ value.give(library, {name}, {name:?}) }}?;");
-            return self.results.push(Stored { name, statement, is_checked });
+            return self.results.push(Stored { name, statement, check });
         }
         let statement = format!("unsafe {{ put({place}, {value}, {name:?}) }}?;");
-        self.results.push(Stored { name, statement, is_checked });
+        self.results.push(Stored { name, statement, check });
+    }
+
+    /// The check of the places that a collective call checks itself.
+    fn places(&self) -> Option<String> {
+        let in_call = self.results.iter().filter(|result| result.check == Check::InCall);
+        let checks = in_call.map(|result| format!("present({0}, {0:?})", result.name));
+        checks.reduce(|all, check| format!("{all}.and({check})"))
     }
 
     fn text(&self, call: &str) -> String {
         let mut text = self.before.clone();
-        for result in self.results.iter().filter(|result| result.is_checked) {
+        for result in self.results.iter().filter(|result| result.check == Check::Before) {
             let _ = write!(text, "present({0}, {0:?})?; ", result.name);
         }
         match &self.results[..] {

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let functions = oxmpi_abi::table::functions();
     let faces: String = functions
         .iter()
-        .filter(|function| !function.is_extension() && !defined.contains(&&*function.name))
+        .filter(|function| !defined.contains(&&*function.name))
         .map(face::face)
         .collect();
     fs::write(out.join("face.rs"), faces)?;

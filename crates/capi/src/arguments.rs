@@ -1,14 +1,16 @@
 //! The arguments of a call: checks, and places of results. The C face uses them; each body gets
 //! checked values.
 
-use crate::library::{CommRef, Running, check_count, null, put};
-use crate::p2p::plain;
+use crate::library::{CommRef, Running, array, check_count, null, put};
+use crate::p2p::{plain, received};
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Count, Datatype, Info, Request};
+use oxmpi_abi::types::{Aint, Count, Datatype, Info, Request, Status};
+use oxmpi_engine::Completion;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_objects::datatype::ShortList;
 use oxmpi_objects::error::{MpiError, Result};
-use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
+use std::fmt::Display;
 use std::ops::Deref;
 
 /// An object that the program names by a handle.
@@ -127,28 +129,23 @@ pub(crate) fn present<T>(place: *const T, argument: &str) -> Result<()> {
 /// An array of numbers, widened.
 /// # Safety
 /// `first` must be null or point to `count` readable numbers that no thread writes during the call.
-pub(crate) unsafe fn numbers<'a, T: Number + 'a>(
+pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
     first: *const T,
     count: usize,
     argument: &str,
-) -> Result<Cow<'a, [i64]>> {
+) -> Result<ShortList<i64, 16>> {
     // SAFETY: by the contract of this function.
-    let all = unsafe { crate::library::array(first, count, argument) }?;
-    Ok(T::widen(all))
+    let all = unsafe { array(first, count, argument) }?;
+    Ok(all.iter().map(|number| (*number).into()).collect())
 }
 
-/// A number of the plain or the large form.
-pub(crate) trait Number: Copy + Into<i64> {
-    fn widen(all: &[Self]) -> Cow<'_, [i64]>;
+/// The type of a number of the plain or the large form.
+pub(crate) trait Number {
     /// The number as a result; MPI_UNDEFINED if it does not fit.
     fn narrow(number: i64) -> Self;
 }
 
 impl Number for c_int {
-    fn widen(all: &[c_int]) -> Cow<'_, [i64]> {
-        all.iter().map(|number| i64::from(*number)).collect()
-    }
-
     #[inline]
     fn narrow(number: i64) -> c_int {
         c_int::try_from(number).unwrap_or(abi::MPI_UNDEFINED)
@@ -156,14 +153,29 @@ impl Number for c_int {
 }
 
 impl Number for Count {
-    fn widen(all: &[Count]) -> Cow<'_, [i64]> {
-        Cow::Borrowed(all)
-    }
-
     #[inline]
     fn narrow(number: i64) -> Count {
         number
     }
+}
+
+impl Number for Aint {
+    #[inline]
+    fn narrow(number: i64) -> Aint {
+        number as Aint
+    }
+}
+
+/// A number as a result, if it fits.
+#[inline]
+pub(crate) fn fitting<T: TryFrom<F>, F: Copy + Display>(number: F, argument: &str) -> Result<T> {
+    T::try_from(number).map_err(|_| too_large(&number, argument))
+}
+
+#[cold]
+fn too_large(number: &dyn Display, argument: &str) -> MpiError {
+    let text = format!("{argument} is {number}, which its type cannot hold");
+    MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
 }
 
 /// An object that a call makes. It gets a handle, which the face stores.
@@ -178,6 +190,36 @@ impl NewObject for usize {
     unsafe fn give(self, _: &Running, place: *mut usize, argument: &str) -> Result<()> {
         // SAFETY: by the contract of this function.
         unsafe { put(place, self, argument) }
+    }
+}
+
+/// Without a result nothing is stored.
+impl NewObject for Option<usize> {
+    unsafe fn give(self, _: &Running, place: *mut usize, argument: &str) -> Result<()> {
+        // SAFETY: by the contract of this function.
+        self.map_or(Ok(()), |handle| unsafe { put(place, handle, argument) })
+    }
+}
+
+/// A result for a status.
+pub(crate) trait StatusResult {
+    /// # Safety
+    /// `status` must be MPI_STATUS_IGNORE or valid for writing.
+    unsafe fn write(self, status: *mut Status) -> Result<()>;
+}
+
+/// The status of a failed operation is written too, since its source is known.
+impl StatusResult for Completion {
+    unsafe fn write(self, status: *mut Status) -> Result<()> {
+        received(status, self)
+    }
+}
+
+/// Without a result nothing is stored.
+impl<T: StatusResult> StatusResult for Option<T> {
+    unsafe fn write(self, status: *mut Status) -> Result<()> {
+        // SAFETY: by the contract of this function.
+        self.map_or(Ok(()), |result| unsafe { result.write(status) })
     }
 }
 
@@ -197,8 +239,19 @@ impl<T> Places<T> {
         Ok(Places { first, count })
     }
 
+    /// # Safety
+    /// `first` must be MPI_STATUSES_IGNORE or have room for `count` values.
+    pub(crate) unsafe fn ignorable(first: *mut T, count: usize) -> Places<T> {
+        Places { first, count: if first.is_null() { 0 } else { count } }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
+    }
+
+    /// The address of an entry; null beyond the room.
+    pub(crate) fn at(&self, at: usize) -> *mut T {
+        if at < self.count { self.first.wrapping_add(at) } else { std::ptr::null_mut() }
     }
 
     /// Stores the leading values; values beyond the room are not stored.

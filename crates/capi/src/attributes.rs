@@ -241,23 +241,30 @@ pub(crate) fn set(
     }
 }
 
+/// The value of an attribute.
+pub(crate) fn found(
+    kind: ObjectKind,
+    attributes: &Attributes,
+    number: c_int,
+) -> Result<Option<*const c_void>> {
+    let found = attributes.get(number);
+    if found.is_none() {
+        objects().keyvals.get(kind, number)?;
+    }
+    Ok(found.map(std::ptr::with_exposed_provenance))
+}
+
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
-pub(crate) unsafe fn get(
+unsafe fn get(
     kind: ObjectKind,
     attributes: &Attributes,
     number: c_int,
     value: *mut c_void,
     flag: *mut c_int,
 ) -> Result<()> {
-    let found = attributes.get(number);
-    if found.is_none() {
-        objects().keyvals.get(kind, number)?;
-    }
-    let found =
-        found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const());
     // SAFETY: by the contract of this function.
-    unsafe { store_found(found, value, flag) }
+    unsafe { store_found(found(kind, attributes, number)?, value, flag) }
 }
 
 /// # Safety

@@ -2,143 +2,117 @@
 //! Mitigation, the proposal of the MPI Forum's fault tolerance working group). Tests:
 //! tests/c/ulfm.c, tests/c/jobs/ulfm_windows.c, tests/c/jobs/ulfm_objects.h.
 
-use crate::arguments::NewObject;
+use crate::arguments::{CommArgument, present};
 use crate::communicators::enlist;
 use crate::duplicates::NewCommPlace;
 use crate::errors::on_comm;
-use crate::files::on_file;
-use crate::library::{null, put};
+use crate::library::Running;
 use crate::objects::locked;
-use crate::windows::on_win;
+use crate::p2p::give;
+use crate::windows::WinArgument;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, File, Group as GroupHandle, Request, Win};
+use oxmpi_abi::types::{Comm, Request};
+use oxmpi_core::Communicator;
+use oxmpi_core::file::File;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::Group;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
 /// The memory of a flag that is argument and result.
 fn flag_at(flag: *mut c_int) -> Result<UserBuf> {
-    if flag.is_null() {
-        return Err(null("flag"));
-    }
+    present(flag, "flag")?;
     // SAFETY: the C program passes an int that it does not access until the operation is complete.
     Ok(unsafe { UserBuf::contiguous(flag.cast(), size_of::<c_int>()) })
 }
 
-mpix! {
-    /// Ends all waiting in the communicator. Not collective.
-    fn MPIX_Comm_revoke(comm: Comm) -> c_int {
-        on_comm(FuncId::MPIX_Comm_revoke, comm, |library, communicator| {
-            library.process.revoke(communicator);
-            Ok(())
-        })
-    }
+/// Ends all waiting in the communicator. Not collective.
+pub(crate) fn comm_revoke(library: &Running, comm: &CommArgument) -> Result<()> {
+    library.process.revoke(comm);
+    Ok(())
+}
 
-    fn MPIX_Comm_is_revoked(comm: Comm, flag: *mut c_int) -> c_int {
-        on_comm(FuncId::MPIX_Comm_is_revoked, comm, |library, communicator| {
-            library.process.receive_notices();
-            // SAFETY: the C program passes a place for an int.
-            unsafe { put(flag, c_int::from(communicator.is_revoked()), "flag") }
-        })
-    }
+pub(crate) fn comm_is_revoked(library: &Running, comm: &CommArgument) -> Result<bool> {
+    library.process.receive_notices();
+    Ok(comm.is_revoked())
+}
 
-    /// The processes that are known to have failed, in the order of the notices. Local.
-    fn MPIX_Comm_get_failed(comm: Comm, failedgrp: *mut GroupHandle) -> c_int {
-        on_comm(FuncId::MPIX_Comm_get_failed, comm, |library, communicator| {
-            unsafe { (library.process.failed_group(communicator)?).give(library, failedgrp, "failedgrp") }
-        })
-    }
+/// The processes that are known to have failed, in the order of the notices. Local.
+pub(crate) fn comm_get_failed(library: &Running, comm: &CommArgument) -> Result<Group> {
+    library.process.failed_group(comm)
+}
 
-    /// Acknowledges the first `num_to_ack` failures. Local.
-    fn MPIX_Comm_ack_failed(comm: Comm, num_to_ack: c_int, num_acked: *mut c_int) -> c_int {
-        on_comm(FuncId::MPIX_Comm_ack_failed, comm, |library, communicator| {
-            let Ok(count) = usize::try_from(num_to_ack) else {
-                let text = format!("num_to_ack is {num_to_ack}; it must not be negative");
-                return Err(MpiError::new(abi::MPI_ERR_ARG, text));
-            };
-            if num_acked.is_null() {
-                return Err(null("num_acked"));
-            }
-            let known = library.process.acknowledge(communicator, count);
-            // SAFETY: the C program passes a place for an int.
-            unsafe { put(num_acked, known as c_int, "num_acked") }
-        })
-    }
+/// Acknowledges the first `count` failures. Local.
+pub(crate) fn comm_ack_failed(
+    library: &Running,
+    comm: &CommArgument,
+    count: usize,
+) -> Result<c_int> {
+    Ok(library.process.acknowledge(comm, count) as c_int)
+}
 
-    /// All living members get the bits that all of them have set. Collective.
-    fn MPIX_Comm_agree(comm: Comm, flag: *mut c_int) -> c_int {
-        on_comm(FuncId::MPIX_Comm_agree, comm, |library, communicator| {
-            library.process.agree(communicator, flag_at(flag)?)
-        })
-    }
+/// All living members get the bits that all of them have set. Collective.
+pub(crate) fn comm_agree(function: FuncId, comm: Comm, flag: *mut c_int) -> c_int {
+    on_comm(function, comm, |library, comm| library.process.agree(comm, flag_at(flag)?))
+}
 
-    fn MPIX_Comm_iagree(comm: Comm, flag: *mut c_int, request: *mut Request) -> c_int {
-        on_comm(FuncId::MPIX_Comm_iagree, comm, |library, communicator| {
-            let flag = flag_at(flag)?;
-            if request.is_null() {
-                return Err(null("request"));
-            }
-            let started = library.process.start_agree(communicator, flag)?;
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(request, started.raw() as Request, "request") }
-        })
-    }
+pub(crate) fn comm_iagree(
+    function: FuncId,
+    comm: Comm,
+    flag: *mut c_int,
+    request: *mut Request,
+) -> c_int {
+    on_comm(function, comm, |library, comm| {
+        let flag = flag_at(flag)?;
+        present(request, "request")?;
+        give(request, library.process.start_agree(comm, flag)?)
+    })
+}
 
-    /// A communicator of the living members. Collective.
-    fn MPIX_Comm_shrink(comm: Comm, newcomm: *mut Comm) -> c_int {
-        on_comm(FuncId::MPIX_Comm_shrink, comm, |library, communicator| {
-            let made = Arc::new(Mutex::new(None));
-            let place = Arc::clone(&made);
-            let request = library.process.start_shrink(communicator, move |comm| *locked(&place) = Some(comm))?;
-            library.process.wait(request)?;
-            match locked(&made).take() {
-                Some(made) => unsafe { made.give(library, newcomm, "newcomm") },
-                None => Err(MpiError::new(abi::MPI_ERR_INTERN, "no communicator was made")),
-            }
-        })
-    }
+/// A communicator of the living members. Collective.
+pub(crate) fn comm_shrink(library: &Running, comm: &CommArgument) -> Result<Communicator> {
+    let made = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&made);
+    let started = library.process.start_shrink(comm, move |comm| *locked(&place) = Some(comm))?;
+    library.process.wait(started)?;
+    let made = locked(&made).take();
+    made.ok_or_else(|| MpiError::new(abi::MPI_ERR_INTERN, "no communicator was made"))
+}
 
-    /// Ends all waiting in collective calls on the file. Not collective.
-    fn MPIX_File_revoke(fh: File) -> c_int {
-        on_file(FuncId::MPIX_File_revoke, fh, |library, file| {
-            library.process.revoke_file(file);
-            Ok(())
-        })
-    }
+pub(crate) fn comm_ishrink(
+    function: FuncId,
+    comm: Comm,
+    newcomm: *mut Comm,
+    request: *mut Request,
+) -> c_int {
+    on_comm(function, comm, |library, comm| {
+        present(newcomm, "newcomm")?;
+        present(request, "request")?;
+        let place = NewCommPlace(newcomm);
+        let started = library.process.start_shrink(comm, move |made| {
+            let NewCommPlace(newcomm) = { place };
+            // SAFETY: not null, and not accessed by the program until the request is complete.
+            unsafe { newcomm.write(enlist(library, made)) };
+        })?;
+        give(request, started)
+    })
+}
 
-    /// The processes of the window that are known to have failed. Local.
-    fn MPIX_Win_get_failed(win: Win, failedgrp: *mut GroupHandle) -> c_int {
-        on_win(FuncId::MPIX_Win_get_failed, win, |library, window| {
-            unsafe { (library.process.failed_of_window(window)?).give(library, failedgrp, "failedgrp") }
-        })
-    }
+/// Ends all waiting in collective calls on the file. Not collective.
+pub(crate) fn file_revoke(library: &Running, file: &File) -> Result<()> {
+    library.process.revoke_file(file);
+    Ok(())
+}
 
-    /// Ends all waiting in the window. Not collective.
-    fn MPIX_Win_revoke(win: Win) -> c_int {
-        on_win(FuncId::MPIX_Win_revoke, win, |library, window| {
-            library.process.revoke_window(window);
-            Ok(())
-        })
-    }
+/// The processes of the window that are known to have failed. Local.
+pub(crate) fn win_get_failed(library: &Running, win: &WinArgument) -> Result<Group> {
+    library.process.failed_of_window(win)
+}
 
-    fn MPIX_Comm_ishrink(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        on_comm(FuncId::MPIX_Comm_ishrink, comm, |library, communicator| {
-            if newcomm.is_null() {
-                return Err(null("newcomm"));
-            }
-            if request.is_null() {
-                return Err(null("request"));
-            }
-            let place = NewCommPlace(newcomm);
-            let started = library.process.start_shrink(communicator, move |made| {
-                let NewCommPlace(newcomm) = { place };
-                // SAFETY: not null, and not accessed by the program until the request is complete.
-                unsafe { newcomm.write(enlist(library, made)) };
-            })?;
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(request, started.raw() as Request, "request") }
-        })
-    }
+/// Ends all waiting in the window. Not collective.
+pub(crate) fn win_revoke(library: &Running, win: &WinArgument) -> Result<()> {
+    library.process.revoke_window(win);
+    Ok(())
 }

@@ -1,36 +1,28 @@
-//! Files (MPI-5.0, chapter "I/O").
+//! Files (MPI-5.0, chapter "I/O"): lookup and access. Tests: tests/c/file_basic.c,
+//! tests/c/file_shared.c, tests/c/file_split.c.
 //!
 //! A collective call with wrong arguments takes part as far as it can, so that other ranks do not
 //! wait for it. `oxmpi_core` gets the error in place of the argument and decides how.
 
-mod datareps;
-mod explicit;
-mod individual;
-mod manage;
-mod pointers;
-mod shared;
-mod split;
-mod views;
+pub(crate) mod datareps;
+pub(crate) mod manage;
+pub(crate) mod views;
 
-pub(crate) use datareps::RegisteredDatareps;
-
+use crate::arguments::{BufferArgs, NewObject};
 use crate::errors::outcome;
-use crate::library::{Running, library, null, put};
+use crate::library::{Running, library, put};
 use crate::on::On;
-use crate::statuses::put_status;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Datatype as TypeHandle, File as FileHandle, Request, Status};
-use oxmpi_core::file::{Direction, File, FileElements, FilePosition as At, SplitKind};
+use oxmpi_abi::types::File as FileHandle;
+pub(crate) use oxmpi_core::file::{Direction, FilePosition as At};
+use oxmpi_core::file::{File, FileElements, SplitKind};
 use oxmpi_core::handler::HandlerCell;
+use oxmpi_engine::{Completion, RequestId};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-
-type FileBuffer = (*const c_void, i64, TypeHandle);
-
-type AccessTarget = (Direction, At);
 
 pub(crate) fn file(library: &Running, handle: FileHandle) -> Result<Arc<File>> {
     if handle == abi::MPI_FILE_NULL {
@@ -59,102 +51,96 @@ pub(crate) fn on_file(
     outcome(function, Some(On::File(handle)), result)
 }
 
+impl NewObject for Arc<File> {
+    unsafe fn give(self, library: &Running, place: *mut usize, argument: &str) -> Result<()> {
+        let handle = library.files.insert(Arc::clone(&self)).raw() as FileHandle;
+        self.errhandler_cell().set_object(handle);
+        // SAFETY: by the contract of this function.
+        unsafe { put(place, handle, argument) }
+    }
+}
+
 const NO_FILE: &str =
     "files are read to and written from memory of the host alone: copy the data there";
 
-fn elements(library: &Running, (address, count, datatype): FileBuffer) -> Result<FileElements> {
-    let buffer = library.buffer(address, count, datatype)?;
-    let buffer = library.on_host(buffer, NO_FILE)?;
-    Ok(FileElements { buffer, datatype: Arc::clone(&*library.datatype(datatype)?) })
+fn elements(library: &Running, data: BufferArgs) -> Result<FileElements> {
+    let buffer = library.on_host(data.buffer(library)?, NO_FILE)?;
+    Ok(FileElements { buffer, datatype: Arc::clone(&*library.datatype(data.datatype)?) })
 }
 
-fn access(
-    function: FuncId,
-    fh: FileHandle,
-    (direction, at): AccessTarget,
-    named: FileBuffer,
-    status: *mut Status,
-) -> c_int {
-    on_file(function, fh, |library, file| {
-        let done = file.access(&library.process, direction, at, elements(library, named)?)?;
-        library.process.look_if_due();
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_status(status, &done) };
-        Ok(())
-    })
+pub(crate) fn file_access(
+    direction: Direction,
+    at: At,
+    library: &Running,
+    file: &File,
+    data: BufferArgs,
+) -> Result<Completion> {
+    let done = file.access(&library.process, direction, at, elements(library, data)?)?;
+    library.process.look_if_due();
+    Ok(done)
 }
 
-fn start(
-    function: FuncId,
-    fh: FileHandle,
-    (direction, at): AccessTarget,
-    named: FileBuffer,
-    request: *mut Request,
-) -> c_int {
-    on_file(function, fh, |library, file| {
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        let elements = elements(library, named)?;
-        let started = library.process.start_file_access(file, direction, at, elements)?;
-        library.process.look_if_due();
-        // SAFETY: the C program passes a place for a handle.
-        unsafe { put(request, started.raw() as Request, "request") }
-    })
+pub(crate) fn file_iaccess(
+    direction: Direction,
+    at: At,
+    library: &Running,
+    file: &File,
+    data: BufferArgs,
+) -> Result<RequestId> {
+    let elements = elements(library, data)?;
+    let started = library.process.start_file_access(file, direction, at, elements)?;
+    library.process.look_if_due();
+    Ok(started)
 }
 
-fn collective(
-    function: FuncId,
-    fh: FileHandle,
-    (direction, at): AccessTarget,
-    named: FileBuffer,
-    status: *mut Status,
-) -> c_int {
-    on_file(function, fh, |library, file| {
-        let done =
-            library.process.file_collective(file, direction, at, elements(library, named))?;
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_status(status, &done) };
-        Ok(())
-    })
+pub(crate) fn file_collective(
+    direction: Direction,
+    at: At,
+    library: &Running,
+    file: &Arc<File>,
+    data: BufferArgs,
+) -> Result<Completion> {
+    library.process.file_collective(file, direction, at, elements(library, data))
 }
 
-fn start_collective(
-    function: FuncId,
-    fh: FileHandle,
-    (direction, at): AccessTarget,
-    named: FileBuffer,
-    request: *mut Request,
-) -> c_int {
-    on_file(function, fh, |library, file| {
-        let elements =
-            if request.is_null() { Err(null("request")) } else { elements(library, named) };
-        let started = library.process.start_file_collective(file, direction, at, elements)?;
-        // SAFETY: the C program passes a place for a handle.
-        unsafe { put(request, started.raw() as Request, "request") }
-    })
+pub(crate) fn file_icollective(
+    direction: Direction,
+    at: At,
+    library: &Running,
+    file: &Arc<File>,
+    data: BufferArgs,
+    places: Result<()>,
+) -> Result<RequestId> {
+    let elements = places.and_then(|()| elements(library, data));
+    library.process.start_file_collective(file, direction, at, elements)
 }
 
-const fn kind(direction: Direction, name: &'static str) -> SplitKind {
+const fn split(direction: Direction, name: &'static str) -> SplitKind {
     SplitKind { direction, name }
 }
 
-fn begin(function: FuncId, fh: FileHandle, kind: SplitKind, at: At, named: FileBuffer) -> c_int {
-    on_file(function, fh, |library, file| {
-        library.process.begin_split(file, kind, at, elements(library, named))
-    })
+pub(crate) const READ_ALL: SplitKind = split(Direction::Read, "MPI_File_read_all");
+pub(crate) const READ_AT_ALL: SplitKind = split(Direction::Read, "MPI_File_read_at_all");
+pub(crate) const READ_ORDERED: SplitKind = split(Direction::Read, "MPI_File_read_ordered");
+pub(crate) const WRITE_ALL: SplitKind = split(Direction::Write, "MPI_File_write_all");
+pub(crate) const WRITE_AT_ALL: SplitKind = split(Direction::Write, "MPI_File_write_at_all");
+pub(crate) const WRITE_ORDERED: SplitKind = split(Direction::Write, "MPI_File_write_ordered");
+
+pub(crate) fn file_begin(
+    kind: SplitKind,
+    at: At,
+    library: &Running,
+    file: &Arc<File>,
+    data: BufferArgs,
+) -> Result<()> {
+    library.process.begin_split(file, kind, at, elements(library, data))
 }
 
-fn end(
-    function: FuncId,
-    fh: FileHandle,
+pub(crate) fn file_end(
     kind: SplitKind,
-    (buffer, status): (*const c_void, *mut Status),
-) -> c_int {
-    on_file(function, fh, |library, file| {
-        let done = library.process.end_split(file, kind, buffer as usize)?;
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_status(status, &done) };
-        Ok(())
-    })
+    library: &Running,
+    file: &File,
+    buffer: *const c_void,
+) -> Result<Completion> {
+    library.process.end_split(file, kind, buffer as usize)
 }

@@ -4,16 +4,14 @@
 //! The library's Fortran datatypes have the default sizes of compilers: 4 bytes for LOGICAL,
 //! INTEGER and REAL, 8 for DOUBLE PRECISION. Other sizes are refused.
 
-use crate::errors::outcome;
 use crate::info;
-use crate::library::{null, put};
+use crate::library::null;
 use crate::objects::{locked, objects};
-use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Info as InfoHandle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 #[derive(Debug, Default)]
 pub(crate) struct FortranAbi {
@@ -53,14 +51,12 @@ fn check_sizes(info: &Info) -> Result<()> {
     Ok(())
 }
 
-fn check_logical(bytes: c_int) -> Result<usize> {
-    match bytes {
-        1 | 2 | 4 | 8 | 16 => Ok(bytes as usize),
-        other => {
-            let text = format!("logical_size is {other}; a LOGICAL has 1, 2, 4, 8 or 16 bytes");
-            Err(MpiError::new(abi::MPI_ERR_ARG, text))
-        }
+fn check_logical(bytes: usize) -> Result<()> {
+    if matches!(bytes, 1 | 2 | 4 | 8 | 16) {
+        return Ok(());
     }
+    let text = format!("logical_size is {bytes}; a LOGICAL has 1, 2, 4, 8 or 16 bytes");
+    Err(MpiError::new(abi::MPI_ERR_ARG, text))
 }
 
 /// The bytes at an address of the program.
@@ -86,68 +82,64 @@ unsafe fn put_bytes(place: *mut c_void, value: &[u8], what: &str) -> Result<()> 
     Ok(())
 }
 
-mpi! {
-    /// Test of this module: tests/c/fortran_abi.c.
-    fn MPI_Abi_set_fortran_info(info: InfoHandle) -> c_int {
-        let result = info::given(info).and_then(|info| {
-            check_sizes(&info)?;
-            let mut known = locked(&objects().fortran);
-            match &known.info {
-                Some(before) if !before.iter().eq(info.iter()) => {
-                    Err(disagrees("other Fortran information was set before".into()))
-                }
-                _ => {
-                    known.info = Some(info);
-                    Ok(())
-                }
-            }
-        });
-        outcome(FuncId::MPI_Abi_set_fortran_info, None, result)
+/// Test of this module: tests/c/fortran_abi.c.
+pub(crate) fn abi_set_fortran_info(info: InfoHandle) -> Result<()> {
+    let info = info::given(info)?;
+    check_sizes(&info)?;
+    let mut known = locked(&objects().fortran);
+    match &known.info {
+        Some(before) if !before.iter().eq(info.iter()) => {
+            return Err(disagrees("other Fortran information was set before".into()));
+        }
+        _ => known.info = Some(info),
     }
+    Ok(())
+}
 
-    /// MPI_INFO_NULL if nothing was set.
-    fn MPI_Abi_get_fortran_info(info: *mut InfoHandle) -> c_int {
-        let known = locked(&objects().fortran).info.clone();
-        let result = match known {
-            Some(known) => info::give(known, info, "info"),
-            // SAFETY: the C program passes a place for a handle.
-            None => unsafe { put(info, abi::MPI_INFO_NULL, "info") },
-        };
-        outcome(FuncId::MPI_Abi_get_fortran_info, None, result)
-    }
+/// MPI_INFO_NULL if nothing was set.
+pub(crate) fn abi_get_fortran_info() -> Result<InfoHandle> {
+    let known = locked(&objects().fortran).info.clone();
+    Ok(known.map_or(abi::MPI_INFO_NULL, |known| {
+        objects().infos.insert(known.into()).raw() as InfoHandle
+    }))
+}
 
-    fn MPI_Abi_set_fortran_booleans(logical_size: c_int, logical_true: *mut c_void, logical_false: *mut c_void) -> c_int {
-        let result = check_logical(logical_size).and_then(|len| {
-            // SAFETY: the C program passes two values of that size.
-            let said = unsafe { FortranBooleans { yes: bytes(logical_true, len, "logical_true")?, no: bytes(logical_false, len, "logical_false")? } };
-            let mut known = locked(&objects().fortran);
-            match known.booleans.iter().find(|known| known.yes.len() == len) {
-                Some(before) if *before != said => {
-                    Err(disagrees(format!("other values of a LOGICAL of {len} bytes were set before")))
-                }
-                Some(_) => Ok(()),
-                None => {
-                    known.booleans.push(said);
-                    Ok(())
-                }
-            }
-        });
-        outcome(FuncId::MPI_Abi_set_fortran_booleans, None, result)
+pub(crate) fn abi_set_fortran_booleans(
+    logical_size: usize,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+) -> Result<()> {
+    check_logical(logical_size)?;
+    // SAFETY: the C program passes two values of that size.
+    let said = unsafe {
+        let yes = bytes(logical_true, logical_size, "logical_true")?;
+        FortranBooleans { yes, no: bytes(logical_false, logical_size, "logical_false")? }
+    };
+    let mut known = locked(&objects().fortran);
+    match known.booleans.iter().find(|known| known.yes.len() == logical_size) {
+        Some(before) if *before != said => {
+            let text = format!("other values of a LOGICAL of {logical_size} bytes were set before");
+            return Err(disagrees(text));
+        }
+        Some(_) => {}
+        None => known.booleans.push(said),
     }
+    Ok(())
+}
 
-    fn MPI_Abi_get_fortran_booleans(logical_size: c_int, logical_true: *mut c_void, logical_false: *mut c_void, is_set: *mut c_int) -> c_int {
-        let result = check_logical(logical_size).and_then(|len| {
-            let known = locked(&objects().fortran);
-            let found = known.booleans.iter().find(|known| known.yes.len() == len);
-            // SAFETY: the C program passes places for two values of that size, and for an integer.
-            unsafe {
-                if let Some(FortranBooleans { yes, no }) = found {
-                    put_bytes(logical_true, yes, "logical_true")?;
-                    put_bytes(logical_false, no, "logical_false")?;
-                }
-                put(is_set, c_int::from(found.is_some()), "is_set")
-            }
-        });
-        outcome(FuncId::MPI_Abi_get_fortran_booleans, None, result)
+pub(crate) fn abi_get_fortran_booleans(
+    logical_size: usize,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+) -> Result<bool> {
+    check_logical(logical_size)?;
+    let known = locked(&objects().fortran);
+    let found = known.booleans.iter().find(|known| known.yes.len() == logical_size);
+    let Some(FortranBooleans { yes, no }) = found else { return Ok(false) };
+    // SAFETY: the C program passes places for two values of that size.
+    unsafe {
+        put_bytes(logical_true, yes, "logical_true")?;
+        put_bytes(logical_false, no, "logical_false")?;
     }
+    Ok(true)
 }

@@ -4,9 +4,7 @@
 //! A type by precision and range has no name but belongs to the library. The same arguments always
 //! give the same handle, which the program must not free. [`FortranTypes`] has these handles.
 
-use crate::errors::on_none;
-use crate::library::{Running, null, put};
-use oxmpi_abi::FuncId;
+use crate::library::{Running, TypeRef};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Datatype as Handle;
 use oxmpi_objects::datatype::{Combiner, Datatype};
@@ -35,64 +33,55 @@ impl FortranTypes {
 /// A handle for a type that was a constructor argument: the library's own handle, or a new one for
 /// a type of the program.
 pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
-    match (datatype.contents().combiner, datatype.facts()) {
-        (Combiner::Named, Some(facts)) => facts.handle.into(),
-        (combiner, _) if combiner.is_predefined() => {
+    match named(datatype) {
+        Some(handle) => handle,
+        None if datatype.contents().combiner.is_predefined() => {
             library.fortran_types.handle(library, datatype.again())
         }
-        _ => library.datatypes.insert(Arc::new(datatype.again())).raw() as Handle,
+        None => library.datatypes.insert(Arc::new(datatype.again())).raw() as Handle,
     }
 }
 
-fn by_kind(function: FuncId, place: *mut Handle, make: impl FnOnce() -> Result<Datatype>) -> c_int {
-    on_none(function, |library| {
-        if place.is_null() {
-            return Err(null("newtype"));
-        }
-        let handle = library.fortran_types.handle(library, make()?);
-        // SAFETY: the C program passes a place for a handle.
-        unsafe { put(place, handle, "newtype") }
-    })
+/// The handle of a datatype that the standard names.
+fn named(datatype: &Datatype) -> Option<Handle> {
+    let facts = datatype.facts().filter(|_| datatype.contents().combiner == Combiner::Named)?;
+    Some(facts.handle.into())
 }
 
-mpi! {
-    fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
-        by_kind(FuncId::MPI_Type_create_f90_real, newtype, || Datatype::f90_real(p, r))
-    }
+pub(crate) fn type_create_f90_real(library: &Running, p: c_int, r: c_int) -> Result<Handle> {
+    Ok(library.fortran_types.handle(library, Datatype::f90_real(p, r)?))
+}
 
-    fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
-        by_kind(FuncId::MPI_Type_create_f90_complex, newtype, || Datatype::f90_complex(p, r))
-    }
+pub(crate) fn type_create_f90_complex(library: &Running, p: c_int, r: c_int) -> Result<Handle> {
+    Ok(library.fortran_types.handle(library, Datatype::f90_complex(p, r)?))
+}
 
-    fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut Handle) -> c_int {
-        by_kind(FuncId::MPI_Type_create_f90_integer, newtype, || Datatype::f90_integer(r))
-    }
+pub(crate) fn type_create_f90_integer(library: &Running, r: usize) -> Result<Handle> {
+    Ok(library.fortran_types.handle(library, Datatype::f90_integer(r as c_int)?))
+}
 
-    fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: *mut Handle) -> c_int {
-        on_none(FuncId::MPI_Type_match_size, |_| {
-            let class = match typeclass {
-                abi::MPI_TYPECLASS_INTEGER => "integer",
-                abi::MPI_TYPECLASS_REAL => "real",
-                abi::MPI_TYPECLASS_COMPLEX => "complex",
-                abi::MPIX_TYPECLASS_LOGICAL => "logical",
-                other => return Err(MpiError::new(abi::MPI_ERR_ARG, format!("typeclass is {other}, which is none"))),
-            };
-            let found = by_size(typeclass, size).ok_or_else(|| {
-                MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}: there is no {class} type of {size} bytes"))
-            })?;
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(datatype, found.handle.into(), "datatype") }
-        })
-    }
+pub(crate) fn type_match_size(_: &Running, typeclass: c_int, size: usize) -> Result<Handle> {
+    let wrong = |text| MpiError::new(abi::MPI_ERR_ARG, text);
+    let class = match typeclass {
+        abi::MPI_TYPECLASS_INTEGER => "integer",
+        abi::MPI_TYPECLASS_REAL => "real",
+        abi::MPI_TYPECLASS_COMPLEX => "complex",
+        abi::MPIX_TYPECLASS_LOGICAL => "logical",
+        other => return Err(wrong(format!("typeclass is {other}, which is none"))),
+    };
+    let found = by_size(typeclass, size as c_int);
+    let found = found.ok_or_else(|| {
+        wrong(format!("size is {size}: there is no {class} type of {size} bytes"))
+    })?;
+    Ok(found.handle.into())
+}
 
-    /// MPI_DATATYPE_NULL if there is no such pair.
-    fn MPI_Type_get_value_index(value_type: Handle, index_type: Handle, pair_type: *mut Handle) -> c_int {
-        on_none(FuncId::MPI_Type_get_value_index, |library| {
-            library.datatype(value_type)?;
-            library.datatype(index_type)?;
-            let pair = pair_of(value_type, index_type).map_or(abi::MPI_DATATYPE_NULL, |facts| facts.handle.into());
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(pair_type, pair, "pair_type") }
-        })
-    }
+/// MPI_DATATYPE_NULL if there is no such pair.
+pub(crate) fn type_get_value_index(
+    _: &Running,
+    value: TypeRef<'_>,
+    index: TypeRef<'_>,
+) -> Result<Handle> {
+    let pair = named(&value).zip(named(&index)).and_then(|(value, index)| pair_of(value, index));
+    Ok(pair.map_or(abi::MPI_DATATYPE_NULL, |facts| facts.handle.into()))
 }

@@ -7,13 +7,14 @@
 //! keeps its functions until the operation is complete.
 
 use crate::errors::{class_of, on_none};
-use crate::library::{Running, null, put};
+use crate::library::{Running, null};
 use crate::objects::{locked, objects};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
     GrequestCancelFunction, GrequestFreeFunction, GrequestQueryFunction, Request, Status,
 };
+use oxmpi_engine::RequestId;
 use oxmpi_objects::error::{MpiError, Result};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -128,7 +129,7 @@ pub(crate) unsafe fn query(request: Request, status: *mut Status) -> Result<()> 
 }
 
 /// `None` for other requests.
-pub(crate) fn cancel(request: Request) -> Option<Result<()>> {
+pub(crate) fn cancel_generalized(request: Request) -> Option<Result<()>> {
     find(request).map(|found| found.calls.cancel(found.is_complete))
 }
 
@@ -149,48 +150,42 @@ pub(crate) fn free(library: &Running, request: Request) -> Option<Result<()>> {
     Some(freed.and_then(|()| if found.is_complete { found.calls.free() } else { Ok(()) }))
 }
 
-mpi! {
-    /// Test: tests/c/grequest_basic.c.
-    fn MPI_Grequest_start(
-        query_fn: Option<GrequestQueryFunction>,
-        free_fn: Option<GrequestFreeFunction>,
-        cancel_fn: Option<GrequestCancelFunction>,
-        extra_state: *mut c_void,
-        request: *mut Request,
-    ) -> c_int {
-        on_none(FuncId::MPI_Grequest_start, |library| {
-            let query = query_fn.ok_or_else(|| null("query_fn"))?;
-            let free = free_fn.ok_or_else(|| null("free_fn"))?;
-            let cancel = cancel_fn.ok_or_else(|| null("cancel_fn"))?;
-            if request.is_null() {
-                return Err(null("request"));
-            }
-            let calls = GrequestFunctions { query, free, cancel, extra_state: extra_state.expose_provenance() };
-            let made = library.process.start_generalized();
-            let entry = GeneralizedRequest { calls, is_complete: false, is_freed: false };
-            objects().generalized.made.fetch_add(1, Ordering::Relaxed);
-            locked(&objects().generalized.all).insert(made, entry);
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(request, made as Request, "request") }
-        })
-    }
+/// Test: tests/c/grequest_basic.c.
+pub(crate) fn grequest_start(
+    library: &Running,
+    query_fn: Option<GrequestQueryFunction>,
+    free_fn: Option<GrequestFreeFunction>,
+    cancel_fn: Option<GrequestCancelFunction>,
+    extra_state: *mut c_void,
+) -> Result<RequestId> {
+    let query = query_fn.ok_or_else(|| null("query_fn"))?;
+    let free = free_fn.ok_or_else(|| null("free_fn"))?;
+    let cancel = cancel_fn.ok_or_else(|| null("cancel_fn"))?;
+    let extra_state = extra_state.expose_provenance();
+    let calls = GrequestFunctions { query, free, cancel, extra_state };
+    let made = library.process.start_generalized();
+    let entry = GeneralizedRequest { calls, is_complete: false, is_freed: false };
+    objects().generalized.made.fetch_add(1, Ordering::Relaxed);
+    locked(&objects().generalized.all).insert(made, entry);
+    Ok(RequestId::from_raw(made))
+}
 
-    /// Wakes waiting threads. Test: tests/c/grequest_thread.c.
-    fn MPI_Grequest_complete(request: Request) -> c_int {
-        on_none(FuncId::MPI_Grequest_complete, |library| {
-            let found = {
-                let mut all = requests().ok_or_else(|| no_request(request))?;
-                let found = all.get_mut(&(request as u64)).filter(|found| !found.is_complete);
-                let found = found.ok_or_else(|| no_request(request))?;
-                found.is_complete = true;
-                let found = *found;
-                if found.is_freed {
-                    all.remove(&(request as u64));
-                }
-                found
-            };
-            library.process.complete_generalized(request as u64)?;
-            if found.is_freed { found.calls.free() } else { Ok(()) }
-        })
-    }
+/// Wakes waiting threads. A request that is not generalized is no object for the error. Test:
+/// tests/c/grequest_thread.c.
+pub(crate) fn grequest_complete(function: FuncId, request: Request) -> c_int {
+    on_none(function, |library| {
+        let found = {
+            let mut all = requests().ok_or_else(|| no_request(request))?;
+            let found = all.get_mut(&(request as u64)).filter(|found| !found.is_complete);
+            let found = found.ok_or_else(|| no_request(request))?;
+            found.is_complete = true;
+            let found = *found;
+            if found.is_freed {
+                all.remove(&(request as u64));
+            }
+            found
+        };
+        library.process.complete_generalized(request as u64)?;
+        if found.is_freed { found.calls.free() } else { Ok(()) }
+    })
 }

@@ -1,8 +1,9 @@
 //! Infos (MPI-5.0 chapter 10). The functions may be called at any time, by any thread.
 
+use crate::arguments::NewObject;
 use crate::environment::level_before_init;
 use crate::errors::outcome;
-use crate::library::{self, fetch, null, put};
+use crate::library::{self, Running, fetch, null, put};
 use crate::objects::{locked, objects};
 use crate::strings::{put_text, text};
 use oxmpi_abi::FuncId;
@@ -105,6 +106,12 @@ pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()>
     let handle = objects().infos.insert(info.into());
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, handle.raw() as InfoHandle, what) }
+}
+
+impl NewObject for Info {
+    unsafe fn give(self, _: &Running, place: *mut usize, argument: &str) -> Result<()> {
+        give(self, place, argument)
+    }
 }
 
 pub(crate) fn of_int(int: u32) -> u64 {

@@ -7,7 +7,7 @@
 
 use crate::accelerator::Accelerator;
 use crate::context_cache::ContextCache;
-use crate::files::RegisteredDatareps;
+use crate::files::datareps::RegisteredDatareps;
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
 use crate::objects::locked;

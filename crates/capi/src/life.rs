@@ -8,7 +8,7 @@ use crate::communicators;
 use crate::context_cache::ContextCache;
 use crate::errors::end_jobs_through;
 use crate::export;
-use crate::files::RegisteredDatareps;
+use crate::files::datareps::RegisteredDatareps;
 use crate::fortran_types::FortranTypes;
 use crate::library::{self, Running};
 use crate::memory::OrdinaryMemory;

@@ -1,7 +1,8 @@
 //! Operations of reductions (MPI-5.0 section 6.9), and calls of the user's functions.
 
+use crate::arguments::{BufferArgs, NewObject};
 use crate::errors::on_none;
-use crate::library::{Running, fetch, null, put};
+use crate::library::{Running, null, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Datatype, Op as OpHandle, UserFunction, UserFunctionC};
@@ -117,36 +118,64 @@ fn call_user(function: usize, large_count: bool, reduction: &UserReduction, data
     }
 }
 
-fn create(
-    library: &Running,
-    function: usize,
-    commute: c_int,
-    large_count: bool,
-    op: *mut OpHandle,
-) -> Result<()> {
-    if function == 0 {
-        return Err(null("user_fn"));
-    }
-    if op.is_null() {
-        return Err(null("op"));
-    }
-    let made = Op::User { function, commutative: commute != 0, large_count };
-    let handle = library.operations.insert(made);
-    // SAFETY: the C program passes a place for a handle.
-    unsafe { put(op, handle.raw() as OpHandle, "op") }
+/// A function of the program that combines elements.
+pub(crate) trait CombiningFunction {
+    /// Whether it takes an `MPI_Count`.
+    const IS_LARGE: bool;
+    fn address(self) -> usize;
 }
 
-fn reduce_local(
+impl CombiningFunction for UserFunction {
+    const IS_LARGE: bool = false;
+
+    fn address(self) -> usize {
+        self as usize
+    }
+}
+
+impl CombiningFunction for UserFunctionC {
+    const IS_LARGE: bool = true;
+
+    fn address(self) -> usize {
+        self as usize
+    }
+}
+
+impl NewObject for Op {
+    unsafe fn give(self, library: &Running, place: *mut usize, argument: &str) -> Result<()> {
+        let handle = library.operations.insert(self).raw() as OpHandle;
+        // SAFETY: by the contract of this function.
+        unsafe { put(place, handle, argument) }
+    }
+}
+
+pub(crate) fn op_create<F: CombiningFunction>(
+    _: &Running,
+    user_fn: Option<F>,
+    commutative: bool,
+) -> Result<Op> {
+    let function = user_fn.ok_or_else(|| null("user_fn"))?.address();
+    Ok(Op::User { function, commutative, large_count: F::IS_LARGE })
+}
+
+/// The cache of kernels finds an operation by its handle.
+pub(crate) fn reduce_local(
+    function: FuncId,
+    input: BufferArgs,
+    inout: BufferArgs,
+    op: OpHandle,
+) -> c_int {
+    on_none(function, |library| combine(library, input, inout, op))
+}
+
+fn combine(
     library: &'static Running,
-    inbuf: *const c_void,
-    inoutbuf: *mut c_void,
-    count: i64,
-    datatype: Datatype,
+    input: BufferArgs,
+    inout: BufferArgs,
     op: OpHandle,
 ) -> Result<()> {
-    let combining = combining(library, op, datatype)?;
-    let left = library.buffer(inbuf, count, datatype)?;
-    let right = library.buffer(inoutbuf, count, datatype)?;
+    let (count, combining) = (input.count, combining(library, op, input.datatype)?);
+    let (left, right) = (input.buffer(library)?, inout.buffer(library)?);
     if left.as_ptr() == right.as_ptr() && !left.as_ptr().is_null() && !left.is_empty() {
         return Err(MpiError::new(abi::MPI_ERR_BUFFER, "inbuf and inoutbuf are the same memory"));
     }
@@ -180,49 +209,18 @@ fn combine_here(combining: Combining, count: i64, left: UserBuf, right: UserBuf)
     }
 }
 
-mpi! {
-    fn MPI_Reduce_local(inbuf: *const c_void, inoutbuf: *mut c_void, count: c_int, datatype: Datatype, op: OpHandle) -> c_int {
-        on_none(FuncId::MPI_Reduce_local, |library| reduce_local(library, inbuf, inoutbuf, count.into(), datatype, op))
+/// Pending reductions keep the function.
+pub(crate) fn op_free(library: &Running, handle: OpHandle) -> Result<OpHandle> {
+    if let Some(predefined) = op::predefined(handle as u64) {
+        let text = format!("{} is predefined and cannot be freed", op::name(predefined));
+        return Err(MpiError::new(abi::MPI_ERR_OP, text));
     }
+    library.operation(handle)?;
+    let freed = library.operations.free(Handle::from_raw(handle as u64));
+    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_OP, bad.to_string()))?;
+    Ok(abi::MPI_OP_NULL)
+}
 
-    fn MPI_Reduce_local_c(inbuf: *const c_void, inoutbuf: *mut c_void, count: Count, datatype: Datatype, op: OpHandle) -> c_int {
-        on_none(FuncId::MPI_Reduce_local_c, |library| reduce_local(library, inbuf, inoutbuf, count, datatype, op))
-    }
-
-    fn MPI_Op_create(user_fn: Option<UserFunction>, commute: c_int, op: *mut OpHandle) -> c_int {
-        on_none(FuncId::MPI_Op_create, |library| {
-            create(library, user_fn.map_or(0, |f| f as usize), commute, false, op)
-        })
-    }
-
-    fn MPI_Op_create_c(user_fn: Option<UserFunctionC>, commute: c_int, op: *mut OpHandle) -> c_int {
-        on_none(FuncId::MPI_Op_create_c, |library| {
-            create(library, user_fn.map_or(0, |f| f as usize), commute, true, op)
-        })
-    }
-
-    /// Pending reductions keep the function.
-    fn MPI_Op_free(op: *mut OpHandle) -> c_int {
-        on_none(FuncId::MPI_Op_free, |library| {
-            // SAFETY: the C program passes a place with a handle.
-            let handle = unsafe { fetch(op, "op") }?;
-            if let Some(predefined) = op::predefined(handle as u64) {
-                let name = op::name(predefined);
-                return Err(MpiError::new(abi::MPI_ERR_OP, format!("{name} is predefined and cannot be freed")));
-            }
-            library.operation(handle)?;
-            let freed = library.operations.free(Handle::from_raw(handle as u64));
-            freed.map_err(|bad| MpiError::new(abi::MPI_ERR_OP, bad.to_string()))?;
-            // SAFETY: `op` is not null, as `fetch` has checked, and holds a handle.
-            unsafe { put(op, abi::MPI_OP_NULL, "op") }
-        })
-    }
-
-    fn MPI_Op_commutative(op: OpHandle, commute: *mut c_int) -> c_int {
-        on_none(FuncId::MPI_Op_commutative, |library| {
-            let commutative = library.operation(op)?.is_commutative();
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(commute, c_int::from(commutative), "commute") }
-        })
-    }
+pub(crate) fn op_commutative(_: &Running, op: Op) -> Result<bool> {
+    Ok(op.is_commutative())
 }

@@ -384,7 +384,7 @@ fn irecv_fully(
     })
 }
 
-fn give(place: *mut Request, request: RequestId) -> Result<()> {
+pub(crate) fn give(place: *mut Request, request: RequestId) -> Result<()> {
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, request.raw() as Request, "request") }
 }

@@ -1,49 +1,52 @@
-//! Queries of requests that stay (MPI-5.0 section 3.7.6).
+//! Queries of requests that stay (MPI-5.0 section 3.7.6). Test: tests/c/request_get_status.c.
 //!
 //! The call that later completes the request reports the same result, and only that call raises the
 //! error of a failed operation. A query only writes it to the status. An error of a generalized
 //! request's query function is an error of the query itself.
 
+use crate::arguments::{Places, StatusResult};
 use crate::grequests;
-use crate::library::{null, put};
-use crate::requests::{self, handles, on_requests, status_at};
+use crate::library::Running;
+use crate::requests;
 use crate::statuses::{put_empty, put_status};
-use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Request, Status};
 use oxmpi_engine::Completion;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Writes the status of a complete request that stays.
-/// # Safety
-/// `status` must be MPI_STATUS_IGNORE or valid for writing.
-unsafe fn write_status(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        if done.generalized {
-            return grequests::query(request, status);
+/// The result of a query of one request.
+pub(crate) enum Queried {
+    /// No request is active.
+    Empty,
+    Complete(Request, Completion),
+}
+
+impl StatusResult for Queried {
+    unsafe fn write(self, status: *mut Status) -> Result<()> {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            match self {
+                Queried::Empty => put_empty(status),
+                Queried::Complete(request, done) if done.generalized => {
+                    return grequests::query(request, status);
+                }
+                Queried::Complete(_, done) => put_status(status, &done),
+            }
         }
-        put_status(status, done);
+        Ok(())
     }
-    Ok(())
 }
 
 /// Writes one status of an array, with MPI_ERROR.
-/// # Safety
-/// `status` must be MPI_STATUS_IGNORE or valid for writing.
-unsafe fn write_status_of_many(
-    request: Request,
-    status: *mut Status,
-    done: &Completion,
-) -> Result<()> {
-    // SAFETY: by the contract of this function.
+fn write_status_of_many(request: Request, status: *mut Status, done: Completion) -> Result<()> {
+    // SAFETY: null for MPI_STATUSES_IGNORE, otherwise a place of the array.
     unsafe {
-        let written = write_status(request, status, done);
-        if !status.is_null() {
+        let written = Queried::Complete(request, done).write(status);
+        if let Some(status) = status.as_mut() {
             let error = written.as_ref().err().map(MpiError::class);
-            let error = error.or_else(|| requests::error_of(done).map(|error| error.class()));
-            (*status).error = error.unwrap_or(abi::MPI_SUCCESS);
+            let error = error.or_else(|| requests::error_of(&done).map(|error| error.class()));
+            status.error = error.unwrap_or(abi::MPI_SUCCESS);
         }
         written
     }
@@ -58,101 +61,56 @@ fn first(results: impl Iterator<Item = Result<()>>) -> Result<()> {
     result
 }
 
-mpi! {
-    /// Test of this module: tests/c/request_get_status.c.
-    fn MPI_Request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> c_int {
-        on_requests(FuncId::MPI_Request_get_status, |library, _| {
-            if flag.is_null() {
-                return Err(null("flag"));
-            }
-            let done = library.process.peek_raw(request as u64)?;
-            // SAFETY: the C program passes an integer, and a status or MPI_STATUS_IGNORE.
-            unsafe {
-                put(flag, c_int::from(done.is_some()), "flag")?;
-                done.map_or(Ok(()), |done| write_status(request, status, &done))
-            }
-        })
-    }
+fn raw(requests: &[Request]) -> Vec<u64> {
+    requests.iter().map(|request| *request as u64).collect()
+}
 
-    fn MPI_Request_get_status_any(
-        count: c_int,
-        requests: *const Request,
-        index: *mut c_int,
-        flag: *mut c_int,
-        status: *mut Status,
-    ) -> c_int {
-        on_requests(FuncId::MPI_Request_get_status_any, |library, _| {
-            if index.is_null() || flag.is_null() {
-                return Err(null("index or flag"));
-            }
-            // SAFETY: the C program passes `count` handles, two integers, and a status or
-            // MPI_STATUS_IGNORE.
-            unsafe {
-                let all = handles(count, requests)?;
-                let (at, done) = match library.process.peek_any(&all)? {
-                    None => {
-                        put(index, abi::MPI_UNDEFINED, "index")?;
-                        put(flag, 1, "flag")?;
-                        put_empty(status);
-                        return Ok(());
-                    }
-                    Some(None) => (abi::MPI_UNDEFINED, None),
-                    Some(Some((at, done))) => (at as c_int, Some((all[at] as Request, done))),
-                };
-                put(index, at, "index")?;
-                put(flag, c_int::from(done.is_some()), "flag")?;
-                done.map_or(Ok(()), |(request, done)| write_status(request, status, &done))
-            }
-        })
-    }
+pub(crate) fn request_get_status(
+    library: &Running,
+    request: Request,
+) -> Result<(bool, Option<Queried>)> {
+    let done = library.process.peek_raw(request as u64)?;
+    Ok((done.is_some(), done.map(|done| Queried::Complete(request, done))))
+}
 
-    fn MPI_Request_get_status_all(
-        count: c_int,
-        requests: *const Request,
-        flag: *mut c_int,
-        statuses: *mut Status,
-    ) -> c_int {
-        on_requests(FuncId::MPI_Request_get_status_all, |library, _| {
-            if flag.is_null() {
-                return Err(null("flag"));
-            }
-            // SAFETY: the C program passes `count` handles, an integer, and `count` statuses or
-            // MPI_STATUSES_IGNORE.
-            unsafe {
-                let all = handles(count, requests)?;
-                let done = library.process.peek_all(&all)?;
-                put(flag, c_int::from(done.is_some()), "flag")?;
-                let done = done.unwrap_or_default();
-                first(done.iter().zip(&all).enumerate().map(|(at, (done, request))| {
-                    write_status_of_many(*request as Request, status_at(statuses, at), done)
-                }))
-            }
-        })
-    }
+pub(crate) fn request_get_status_any(
+    library: &Running,
+    requests: &[Request],
+) -> Result<(c_int, bool, Option<Queried>)> {
+    Ok(match library.process.peek_any(&raw(requests))? {
+        None => (abi::MPI_UNDEFINED, true, Some(Queried::Empty)),
+        Some(None) => (abi::MPI_UNDEFINED, false, None),
+        Some(Some((at, done))) => (at as c_int, true, Some(Queried::Complete(requests[at], done))),
+    })
+}
 
-    fn MPI_Request_get_status_some(
-        incount: c_int,
-        requests: *const Request,
-        outcount: *mut c_int,
-        indices: *mut c_int,
-        statuses: *mut Status,
-    ) -> c_int {
-        on_requests(FuncId::MPI_Request_get_status_some, |library, _| {
-            if outcount.is_null() || (indices.is_null() && incount > 0) {
-                return Err(null("outcount or array_of_indices"));
-            }
-            // SAFETY: the C program passes `incount` handles, room for results, and an integer.
-            unsafe {
-                let all = handles(incount, requests)?;
-                let Some(done) = library.process.peek_some(&all)? else {
-                    return put(outcount, abi::MPI_UNDEFINED, "outcount");
-                };
-                put(outcount, done.len() as c_int, "outcount")?;
-                first(done.iter().enumerate().map(|(n, (at, done))| {
-                    indices.add(n).write(*at as c_int);
-                    write_status_of_many(all[*at] as Request, status_at(statuses, n), done)
-                }))
-            }
-        })
-    }
+pub(crate) fn request_get_status_all(
+    library: &Running,
+    requests: &[Request],
+    statuses: Places<Status>,
+) -> Result<bool> {
+    let Some(done) = library.process.peek_all(&raw(requests))? else { return Ok(false) };
+    let written = done.iter().zip(requests).enumerate();
+    first(
+        written.map(|(at, (done, request))| write_status_of_many(*request, statuses.at(at), *done)),
+    )?;
+    Ok(true)
+}
+
+pub(crate) fn request_get_status_some(
+    library: &Running,
+    requests: &[Request],
+    indices: Places<c_int>,
+    statuses: Places<Status>,
+) -> Result<c_int> {
+    let Some(done) = library.process.peek_some(&raw(requests))? else {
+        return Ok(abi::MPI_UNDEFINED);
+    };
+    indices.put(done.iter().map(|(at, _)| *at as c_int));
+    first(
+        done.iter()
+            .enumerate()
+            .map(|(n, (at, done))| write_status_of_many(requests[*at], statuses.at(n), *done)),
+    )?;
+    Ok(done.len() as c_int)
 }

@@ -4,10 +4,10 @@
 //! operation's error and does not write MPI_ERROR. A call for several operations returns
 //! MPI_ERR_IN_STATUS and writes MPI_ERROR.
 
-use crate::errors::outcome;
+use crate::arguments::present;
+use crate::errors::{on_none, outcome};
 use crate::grequests;
 use crate::library::{Running, array, check_count, fetch, library, null, put, running};
-
 use crate::on::On;
 use crate::statuses::{put_empty, put_received, put_status};
 use oxmpi_abi::FuncId;
@@ -21,15 +21,15 @@ use std::ffi::c_int;
 /// The handles of an array of requests as numbers.
 /// # Safety
 /// `requests` must be null or point to `count` handles.
-pub(crate) unsafe fn handles(count: c_int, requests: *const Request) -> Result<Vec<u64>> {
-    let count = check_count(i64::from(count))?;
+unsafe fn handles(count: i64, requests: *const Request) -> Result<Vec<u64>> {
+    let count = check_count(count)?;
     // SAFETY: by the contract of this function.
     let all = unsafe { array(requests, count, "array_of_requests") }?;
     Ok(all.iter().map(|r| *r as u64).collect())
 }
 
 /// The address of status `at`; null for MPI_STATUSES_IGNORE.
-pub(crate) fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
+fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
     if statuses.is_null() { statuses } else { statuses.wrapping_add(at) }
 }
 
@@ -113,6 +113,42 @@ pub(crate) fn on_requests(
     outcome(function, failed, result)
 }
 
+/// Runs a call on one request, on whose communicator errors are raised.
+pub(crate) fn on_request(
+    function: FuncId,
+    request: Request,
+    call: impl FnOnce(&'static Running, Request) -> Result<()>,
+) -> c_int {
+    on_requests(function, |library, failed| {
+        let result = call(library, request);
+        raised_on(library, request, &result, failed);
+        result
+    })
+}
+
+/// Makes a request's communicator the object for errors.
+pub(crate) fn raised_on<R>(
+    library: &Running,
+    request: Request,
+    result: &Result<R>,
+    failed: &mut Option<On>,
+) {
+    if let Err(error) = result
+        && let Some(context) = library.process.context_of(request as u64)
+    {
+        *failed = Some(On::Failed(Completion { context, ..Completion::EMPTY }, error.class()));
+    }
+}
+
+pub(crate) fn check_not_null(request: Request, what: &str) -> Result<()> {
+    if request == abi::MPI_REQUEST_NULL { Err(null_request(what)) } else { Ok(()) }
+}
+
+#[cold]
+pub(crate) fn null_request(what: &str) -> MpiError {
+    MpiError::new(abi::MPI_ERR_REQUEST, format!("{what} is MPI_REQUEST_NULL"))
+}
+
 /// The result of a request that is complete without a fault; otherwise `None`, and nothing has
 /// happened.
 #[inline(always)]
@@ -130,7 +166,7 @@ const COMPLETE: Request = RequestId::COMPLETE.raw() as Request;
 /// # Safety
 /// `request` must point to a handle, `status` be null or writable.
 #[inline(never)]
-unsafe fn wait(
+unsafe fn wait_here(
     library: &Running,
     handle: Request,
     request: *mut Request,
@@ -233,14 +269,15 @@ struct SomeOutputs {
 /// Completes the requests that `select` chooses, and writes their results.
 fn some(
     function: FuncId,
-    incount: c_int,
+    incount: i64,
     outputs: SomeOutputs,
     select: impl FnOnce(&Running, &[u64]) -> Result<Option<Vec<Indexed>>>,
 ) -> c_int {
     let SomeOutputs { requests, outcount, indices, statuses } = outputs;
     on_requests(function, |library, failed| {
-        if outcount.is_null() || (indices.is_null() && incount > 0) {
-            return Err(null("outcount or array_of_indices"));
+        present(outcount, "outcount")?;
+        if incount > 0 {
+            present(indices, "array_of_indices")?;
         }
         // SAFETY: the C program passes an array of `incount` handles.
         let all = unsafe { handles(incount, requests) }?;
@@ -262,227 +299,240 @@ fn some(
     })
 }
 
-mpi! {
-    fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-        let library = running().filter(|_| !request.is_null());
-        let Some(library) = library else {
-            // SAFETY: the C program passes a handle, and a status or MPI_STATUS_IGNORE.
-            return unsafe { wait_fully(request, status) };
-        };
-        // SAFETY: the C program passes a place with a handle.
-        let handle = unsafe { request.read() };
-        if handle != COMPLETE {
-            // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE.
-            return unsafe { wait(library, handle, request, status) };
-        }
-        // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE. Without a
-        // function call this path stays short.
-        unsafe { end_received(request, status, Received::NOTHING) }
-    }
-
-    fn MPI_Test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
-        if let Some(library) = running()
-            && !request.is_null()
-            // SAFETY: not null; the C program passes a place with a handle.
-            && matches!(unsafe { request.read() }, abi::MPI_REQUEST_NULL | COMPLETE)
-        {
-            library.process.look_if_due();
-        }
+#[inline(always)]
+pub(crate) fn wait(_: FuncId, request: *mut Request, status: *mut Status) -> c_int {
+    let library = running().filter(|_| !request.is_null());
+    let Some(library) = library else {
         // SAFETY: the C program passes a handle, and a status or MPI_STATUS_IGNORE.
-        if !flag.is_null() && unsafe { finished_now(request, status) } {
-            // SAFETY: not null; the C program passes a place for an integer.
-            unsafe { flag.write(1) };
-            return abi::MPI_SUCCESS;
+        return unsafe { wait_fully(request, status) };
+    };
+    // SAFETY: the C program passes a place with a handle.
+    let handle = unsafe { request.read() };
+    if handle != COMPLETE {
+        // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE.
+        return unsafe { wait_here(library, handle, request, status) };
+    }
+    // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE. Without a
+    // function call this path stays short.
+    unsafe { end_received(request, status, Received::NOTHING) }
+}
+
+#[inline(always)]
+pub(crate) fn test(
+    function: FuncId,
+    request: *mut Request,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    if let Some(library) = running()
+        && !request.is_null()
+        // SAFETY: not null; the C program passes a place with a handle.
+        && matches!(unsafe { request.read() }, abi::MPI_REQUEST_NULL | COMPLETE)
+    {
+        library.process.look_if_due();
+    }
+    // SAFETY: the C program passes a handle, and a status or MPI_STATUS_IGNORE.
+    if !flag.is_null() && unsafe { finished_now(request, status) } {
+        // SAFETY: not null; the C program passes a place for an integer.
+        unsafe { flag.write(1) };
+        return abi::MPI_SUCCESS;
+    }
+    on_requests(function, |library, failed| {
+        // SAFETY: the C program passes a handle, an integer, and a status or MPI_STATUS_IGNORE.
+        unsafe {
+            present(flag, "flag")?;
+            let done = library.process.test_raw(fetch(request, "request")? as u64)?;
+            put(flag, c_int::from(done.is_some()), "flag")?;
+            let Some(done) = done else { return Ok(()) };
+            single(done, finish(request, 0, status, &done), failed)
         }
-        on_requests(FuncId::MPI_Test, |library, failed| {
-            // SAFETY: the C program passes a handle, an integer, and a status or MPI_STATUS_IGNORE.
-            unsafe {
-                if flag.is_null() {
-                    return Err(null("flag"));
-                }
-                let done = library.process.test_raw(fetch(request, "request")? as u64)?;
-                put(flag, c_int::from(done.is_some()), "flag")?;
-                let Some(done) = done else { return Ok(()) };
-                single(done, finish(request, 0, status, &done), failed)
-            }
-        })
-    }
+    })
+}
 
-    fn MPI_Waitall(count: c_int, requests: *mut Request, statuses: *mut Status) -> c_int {
-        on_requests(FuncId::MPI_Waitall, |library, failed| {
-            let count = check_count(i64::from(count))?;
-            if count > 0 && requests.is_null() {
-                return Err(null("array_of_requests"));
-            }
-            let mut failures = Vec::new();
-            let mut at = 0;
-            let mut polled = None;
-            let mut is_checked = false;
-            while at < count {
-                // SAFETY: the C program passes `count` handles, and as many statuses or
-                // MPI_STATUSES_IGNORE.
-                unsafe {
-                    at += finish_good(library, requests.add(at), count - at, status_at(statuses, at));
-                    if at == count {
-                        break;
-                    }
-                    if polled != Some(at) {
-                        // Wait only after a poll that did not complete the next request.
-                        polled = Some(at);
-                        if !library.process.poll_for(requests.add(at).read() as u64) {
-                            library.process.look_now_and_then();
-                        }
-                        continue;
-                    }
-                    if !is_checked {
-                        // All requests are checked before the first wait, since a wrong call must
-                        // not wait.
-                        let left = std::slice::from_raw_parts(requests.add(at), count - at);
-                        library.process.check_requests(left.iter().map(|request| *request as u64))?;
-                        is_checked = true;
-                    }
-                    let done = library.process.wait_raw(requests.add(at).read() as u64)?;
-                    finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
-                    at += 1;
-                }
-            }
-            in_status(&failures, failed)
-        })
-    }
-
-    fn MPI_Testall(count: c_int, requests: *mut Request, flag: *mut c_int, statuses: *mut Status) -> c_int {
-        on_requests(FuncId::MPI_Testall, |library, failed| {
-            let mut failures = Vec::new();
-            let mut generalized = Vec::new();
-            // SAFETY: the C program passes `count` handles, statuses or MPI_STATUSES_IGNORE, and an
-            // integer.
+#[inline(always)]
+pub(crate) fn waitall(
+    function: FuncId,
+    count: i64,
+    requests: *mut Request,
+    statuses: *mut Status,
+) -> c_int {
+    on_requests(function, |library, failed| {
+        let count = check_count(count)?;
+        if count > 0 && requests.is_null() {
+            return Err(null("array_of_requests"));
+        }
+        let mut failures = Vec::new();
+        let mut at = 0;
+        let mut polled = None;
+        let mut is_checked = false;
+        while at < count {
+            // SAFETY: the C program passes `count` handles, and as many statuses or
+            // MPI_STATUSES_IGNORE.
             unsafe {
-                if flag.is_null() {
-                    return Err(null("flag"));
+                at += finish_good(library, requests.add(at), count - at, status_at(statuses, at));
+                if at == count {
+                    break;
                 }
-                let all = library.process.test_all(&handles(count, requests)?, |at, done| {
-                    if done.generalized {
-                        // The program's functions are called when no lock is held.
-                        generalized.push((at, done));
-                    } else {
-                        finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
+                if polled != Some(at) {
+                    // Wait only after a poll that did not complete the next request.
+                    polled = Some(at);
+                    if !library.process.poll_for(requests.add(at).read() as u64) {
+                        library.process.look_now_and_then();
                     }
-                })?;
-                for (at, done) in generalized {
+                    continue;
+                }
+                if !is_checked {
+                    // All requests are checked before the first wait, since a wrong call must
+                    // not wait.
+                    let left = std::slice::from_raw_parts(requests.add(at), count - at);
+                    library.process.check_requests(left.iter().map(|request| *request as u64))?;
+                    is_checked = true;
+                }
+                let done = library.process.wait_raw(requests.add(at).read() as u64)?;
+                finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
+                at += 1;
+            }
+        }
+        in_status(&failures, failed)
+    })
+}
+
+#[inline(always)]
+pub(crate) fn testall(
+    function: FuncId,
+    count: i64,
+    requests: *mut Request,
+    flag: *mut c_int,
+    statuses: *mut Status,
+) -> c_int {
+    on_requests(function, |library, failed| {
+        let mut failures = Vec::new();
+        let mut generalized = Vec::new();
+        // SAFETY: the C program passes `count` handles, statuses or MPI_STATUSES_IGNORE, and an
+        // integer.
+        unsafe {
+            present(flag, "flag")?;
+            let all = library.process.test_all(&handles(count, requests)?, |at, done| {
+                if done.generalized {
+                    // The program's functions are called when no lock is held.
+                    generalized.push((at, done));
+                } else {
                     finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
                 }
-                put(flag, c_int::from(all), "flag")?;
+            })?;
+            for (at, done) in generalized {
+                finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
             }
-            in_status(&failures, failed)
-        })
-    }
+            put(flag, c_int::from(all), "flag")?;
+        }
+        in_status(&failures, failed)
+    })
+}
 
-    fn MPI_Waitany(count: c_int, requests: *mut Request, index: *mut c_int, status: *mut Status) -> c_int {
-        on_requests(FuncId::MPI_Waitany, |library, failed| {
-            // SAFETY: the C program passes `count` handles, an integer, and a status or
-            // MPI_STATUS_IGNORE.
-            unsafe {
-                if index.is_null() {
-                    return Err(null("index"));
+#[inline(always)]
+pub(crate) fn waitany(
+    function: FuncId,
+    count: i64,
+    requests: *mut Request,
+    index: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    on_requests(function, |library, failed| {
+        // SAFETY: the C program passes `count` handles, an integer, and a status or
+        // MPI_STATUS_IGNORE.
+        unsafe {
+            present(index, "indx")?;
+            match library.process.wait_any(&handles(count, requests)?)? {
+                None => {
+                    put_empty(status);
+                    put(index, abi::MPI_UNDEFINED, "indx")
                 }
-                match library.process.wait_any(&handles(count, requests)?)? {
-                    None => {
-                        put_empty(status);
-                        put(index, abi::MPI_UNDEFINED, "index")
-                    }
-                    Some((at, done)) => {
-                        put(index, at as c_int, "index")?;
-                        single(done, finish(requests, at, status, &done), failed)
-                    }
-                }
-            }
-        })
-    }
-
-    fn MPI_Testany(
-        count: c_int,
-        requests: *mut Request,
-        index: *mut c_int,
-        flag: *mut c_int,
-        status: *mut Status,
-    ) -> c_int {
-        on_requests(FuncId::MPI_Testany, |library, failed| {
-            // SAFETY: the C program passes `count` handles, two integers, and a status or
-            // MPI_STATUS_IGNORE.
-            unsafe {
-                if index.is_null() || flag.is_null() {
-                    return Err(null("index or flag"));
-                }
-                match library.process.test_any(&handles(count, requests)?)? {
-                    None => {
-                        put_empty(status);
-                        put(flag, 1, "flag")?;
-                        put(index, abi::MPI_UNDEFINED, "index")
-                    }
-                    Some(None) => {
-                        put(flag, 0, "flag")?;
-                        put(index, abi::MPI_UNDEFINED, "index")
-                    }
-                    Some(Some((at, done))) => {
-                        put(flag, 1, "flag")?;
-                        put(index, at as c_int, "index")?;
-                        single(done, finish(requests, at, status, &done), failed)
-                    }
+                Some((at, done)) => {
+                    put(index, at as c_int, "indx")?;
+                    single(done, finish(requests, at, status, &done), failed)
                 }
             }
-        })
-    }
+        }
+    })
+}
 
-    fn MPI_Waitsome(
-        incount: c_int,
-        requests: *mut Request,
-        outcount: *mut c_int,
-        indices: *mut c_int,
-        statuses: *mut Status,
-    ) -> c_int {
-        let outputs = SomeOutputs { requests, outcount, indices, statuses };
-        some(FuncId::MPI_Waitsome, incount, outputs, |library, all| library.process.wait_some(all))
-    }
-
-    fn MPI_Testsome(
-        incount: c_int,
-        requests: *mut Request,
-        outcount: *mut c_int,
-        indices: *mut c_int,
-        statuses: *mut Status,
-    ) -> c_int {
-        let outputs = SomeOutputs { requests, outcount, indices, statuses };
-        some(FuncId::MPI_Testsome, incount, outputs, |library, all| library.process.test_some(all))
-    }
-
-    fn MPI_Request_free(request: *mut Request) -> c_int {
-        on_requests(FuncId::MPI_Request_free, |library, _| {
-            // SAFETY: the C program passes a place with a handle.
-            let handle = unsafe { fetch(request, "request") }?;
-            if handle == abi::MPI_REQUEST_NULL {
-                return Err(MpiError::new(abi::MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL"));
+#[inline(always)]
+pub(crate) fn testany(
+    function: FuncId,
+    count: i64,
+    requests: *mut Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    on_requests(function, |library, failed| {
+        // SAFETY: the C program passes `count` handles, two integers, and a status or
+        // MPI_STATUS_IGNORE.
+        unsafe {
+            present(index, "indx")?;
+            present(flag, "flag")?;
+            match library.process.test_any(&handles(count, requests)?)? {
+                None => {
+                    put_empty(status);
+                    put(flag, 1, "flag")?;
+                    put(index, abi::MPI_UNDEFINED, "indx")
+                }
+                Some(None) => {
+                    put(flag, 0, "flag")?;
+                    put(index, abi::MPI_UNDEFINED, "indx")
+                }
+                Some(Some((at, done))) => {
+                    put(flag, 1, "flag")?;
+                    put(index, at as c_int, "indx")?;
+                    single(done, finish(requests, at, status, &done), failed)
+                }
             }
-            // SAFETY: `request` is not null, as `fetch` has checked, and holds a handle.
-            let gone = || unsafe { put(request, abi::MPI_REQUEST_NULL, "request") };
-            if let Some(freed) = grequests::free(library, handle) {
-                gone()?;
-                return freed;
-            }
-            library.process.free_request(handle as u64)?;
-            gone()
-        })
-    }
+        }
+    })
+}
 
-    /// MPI-5.0 section 3.8.4. Cancels an operation that is not matched yet. Local; the request must
-    /// still be completed.
-    fn MPI_Cancel(request: *mut Request) -> c_int {
-        on_requests(FuncId::MPI_Cancel, |library, _| {
-            // SAFETY: the C program passes a place with a handle.
-            let handle = unsafe { fetch(request, "request") }?;
-            if handle == abi::MPI_REQUEST_NULL {
-                return Err(MpiError::new(abi::MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL"));
-            }
-            grequests::cancel(handle).unwrap_or_else(|| library.process.cancel(handle as u64))
-        })
-    }
+pub(crate) fn waitsome(
+    function: FuncId,
+    incount: i64,
+    requests: *mut Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+) -> c_int {
+    let outputs = SomeOutputs { requests, outcount, indices, statuses };
+    some(function, incount, outputs, |library, all| library.process.wait_some(all))
+}
+
+pub(crate) fn testsome(
+    function: FuncId,
+    incount: i64,
+    requests: *mut Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+) -> c_int {
+    let outputs = SomeOutputs { requests, outcount, indices, statuses };
+    some(function, incount, outputs, |library, all| library.process.test_some(all))
+}
+
+pub(crate) fn request_free(function: FuncId, request: *mut Request) -> c_int {
+    on_none(function, |library| {
+        // SAFETY: the C program passes a place with a handle.
+        let handle = unsafe { fetch(request, "request") }?;
+        check_not_null(handle, "request")?;
+        // SAFETY: `request` is not null, as `fetch` has checked, and holds a handle.
+        let gone = || unsafe { put(request, abi::MPI_REQUEST_NULL, "request") };
+        if let Some(freed) = grequests::free(library, handle) {
+            gone()?;
+            return freed;
+        }
+        library.process.free_request(handle as u64)?;
+        gone()
+    })
+}
+
+/// Cancels an operation that is not matched yet (MPI-5.0 section 3.8.4). Local; the request must
+/// still be completed.
+pub(crate) fn cancel(library: &Running, request: Request) -> Result<()> {
+    grequests::cancel_generalized(request).unwrap_or_else(|| library.process.cancel(request as u64))
 }

@@ -1,11 +1,11 @@
 //! One-sided communication (MPI-5.0 chapter 12).
 
-mod access;
-mod create;
-mod objects;
-mod requests;
-mod synchronize;
+pub(crate) mod access;
+pub(crate) mod create;
+pub(crate) mod objects;
+pub(crate) mod synchronize;
 
+use crate::arguments::Named;
 use crate::errors::outcome;
 use crate::library::{Running, library, running};
 use crate::on::On;
@@ -39,30 +39,18 @@ fn at_hand(win: Win) -> Option<(&'static Running, Glance<'static, Arc<Window>>)>
     Some((library, window.ok()?))
 }
 
+/// The window of a call.
+pub(crate) type WinArgument = Named<Ref<'static, Arc<Window>>>;
+
 #[inline]
 pub(crate) fn on_win(
     function: FuncId,
     win: Win,
-    call: impl FnOnce(&'static Running, &Window) -> Result<()>,
+    call: impl FnOnce(&'static Running, &WinArgument) -> Result<()>,
 ) -> c_int {
     let result = (|| {
         let library = library()?;
-        let window = library.window(win)?;
-        call(library, &window)
-    })();
-    outcome(function, Some(On::Win(win)), result)
-}
-
-/// Runs a call that may call functions of the program. It borrows no table.
-pub(crate) fn with_win(
-    function: FuncId,
-    win: Win,
-    call: impl FnOnce(&'static Running, &Window) -> Result<()>,
-) -> c_int {
-    let result = (|| {
-        let library = library()?;
-        let window = Arc::clone(&*library.window(win)?);
-        call(library, &window)
+        call(library, &Named { handle: win, object: library.window(win)? })
     })();
     outcome(function, Some(On::Win(win)), result)
 }

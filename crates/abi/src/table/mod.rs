@@ -40,7 +40,8 @@
 //!   (`MPI_Irecv`), `persistent` (`MPI_Recv_init`) and `request` (`MPI_Rput`). A nonblocking
 //!   function has a request in place of the status.
 //! - `is` lists properties: `blocking` (may wait for other processes), `collective`, `early`
-//!   (allowed before MPI_Init and after MPI_Finalize), `deprecated`, `variadic` (with `...`).
+//!   (allowed before MPI_Init and after MPI_Finalize), `deprecated`, `unopened` (errors go to the
+//!   error handler of MPI_FILE_NULL), `variadic` (with `...`).
 //!
 //! Intent is that of the standard: `inout` is a handle or place that the call reads and changes.
 
@@ -78,7 +79,7 @@ pub struct Entry {
     pub result: &'static str,
     /// Forms besides the plain one.
     pub forms: Vec<&'static str>,
-    /// Properties: `blocking`, `collective`, `early`, `deprecated`, `variadic`.
+    /// Properties: `blocking`, `collective`, `early`, `deprecated`, `unopened`, `variadic`.
     pub is: Vec<&'static str>,
     /// The arguments of the plain form.
     pub arguments: Vec<Argument>,

@@ -1,11 +1,9 @@
 //! Data representations of the program (MPI-5.0, "User-Defined Data Representations").
+//! Test: tests/c/file_datarep.c.
 
-use crate::errors::on_none;
 use crate::fortran_types::handle_of;
 use crate::library::{Running, null};
 use crate::objects::locked;
-use crate::strings::text;
-use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
     Aint, Count, DatarepConversionFunction, DatarepConversionFunctionC, DatarepExtentFunction,
@@ -15,7 +13,7 @@ use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::PredefinedType;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
 /// Registered representations exist until the process ends.
@@ -23,11 +21,23 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct RegisteredDatareps(Mutex<Vec<Arc<dyn Conversion>>>);
 
 #[derive(Clone, Copy, Debug)]
-enum Converter {
+pub(crate) enum Converter {
     /// MPI_CONVERSION_FN_NULL: file and memory have the same representation.
     None,
     Int(DatarepConversionFunction),
     Count(DatarepConversionFunctionC),
+}
+
+impl From<DatarepConversionFunction> for Converter {
+    fn from(function: DatarepConversionFunction) -> Converter {
+        Converter::Int(function)
+    }
+}
+
+impl From<DatarepConversionFunctionC> for Converter {
+    fn from(function: DatarepConversionFunctionC) -> Converter {
+        Converter::Count(function)
+    }
 }
 
 struct UserConversion {
@@ -173,17 +183,14 @@ pub(super) fn representation(library: &Running, name: &[u8]) -> Result<Represent
     }
 }
 
-/// # Safety
-/// `name` must be null or a string.
-unsafe fn register(
+pub(crate) fn register_datarep<F: Into<Converter>>(
     library: &'static Running,
-    name: *const c_char,
-    [read, write]: [Converter; 2],
+    name: &[u8],
+    read_function: Option<F>,
+    write_function: Option<F>,
     extent: Option<DatarepExtentFunction>,
     extra_state: *mut c_void,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    let name = unsafe { text(name, "datarep") }?;
     let limit = abi::MPI_MAX_DATAREP_STRING as usize;
     if name.is_empty() || name.len() >= limit {
         let text =
@@ -201,33 +208,13 @@ unsafe fn register(
         );
         return Err(MpiError::new(abi::MPI_ERR_DUP_DATAREP, text));
     }
-    let extra_state = extra_state as usize;
     registered.push(Arc::new(UserConversion {
         name: name.into(),
-        read,
-        write,
+        read: read_function.map_or(Converter::None, F::into),
+        write: write_function.map_or(Converter::None, F::into),
         extent,
-        extra_state,
+        extra_state: extra_state as usize,
         library,
     }));
     Ok(())
-}
-
-mpi! {
-    /// Test: tests/c/file_datarep.c.
-    fn MPI_Register_datarep(datarep: *const c_char, read_conversion_fn: Option<DatarepConversionFunction>, write_conversion_fn: Option<DatarepConversionFunction>, dtype_file_extent_fn: Option<DatarepExtentFunction>, extra_state: *mut c_void) -> c_int {
-        let converters = [read_conversion_fn, write_conversion_fn].map(|f| f.map_or(Converter::None, Converter::Int));
-        on_none(FuncId::MPI_Register_datarep, |library| {
-            // SAFETY: the C program passes a string.
-            unsafe { register(library, datarep, converters, dtype_file_extent_fn, extra_state) }
-        })
-    }
-
-    fn MPI_Register_datarep_c(datarep: *const c_char, read_conversion_fn: Option<DatarepConversionFunctionC>, write_conversion_fn: Option<DatarepConversionFunctionC>, dtype_file_extent_fn: Option<DatarepExtentFunction>, extra_state: *mut c_void) -> c_int {
-        let converters = [read_conversion_fn, write_conversion_fn].map(|f| f.map_or(Converter::None, Converter::Count));
-        on_none(FuncId::MPI_Register_datarep_c, |library| {
-            // SAFETY: the C program passes a string.
-            unsafe { register(library, datarep, converters, dtype_file_extent_fn, extra_state) }
-        })
-    }
 }

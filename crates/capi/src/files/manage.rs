@@ -1,152 +1,138 @@
-//! Opening, closing and settings of files (MPI-5.0, "File Manipulation", "File Consistency").
+//! Opening, closing, settings and pointers of files (MPI-5.0, "File Manipulation", "File
+//! Consistency", "Data Access"). Tests: tests/c/file_basic.c, tests/c/file_errors.c,
+//! tests/c/file_seek.c.
 
-use super::on_file;
+use super::file;
 use crate::errors::outcome;
-use crate::arguments::NewObject;
 use crate::info;
-use crate::library::{fetch, library, null, put};
+use crate::library::{CommRef, Running, fetch, library, put};
 use crate::objects::objects;
 use crate::on::On;
-use crate::strings::text;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, File, Group, Info, Offset};
-use oxmpi_core::file::{OpenArguments, delete_file};
+use oxmpi_abi::types::{File as FileHandle, Info as InfoHandle, Offset};
+use oxmpi_core::file::{File, OpenArguments, delete_file};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
-use std::ffi::{c_char, c_int};
+use oxmpi_objects::group::Group;
+use oxmpi_objects::info::Info;
+use std::ffi::c_int;
 use std::sync::Arc;
 
-/// # Safety
-/// `filename` must be null or a string that lives as long as the result.
-unsafe fn name<'a>(filename: *const c_char) -> Result<&'a [u8]> {
-    // SAFETY: by the contract of this function.
-    match unsafe { text(filename, "filename") }? {
+fn not_empty(name: &[u8]) -> Result<&[u8]> {
+    match name {
         [] => Err(MpiError::new(abi::MPI_ERR_BAD_FILE, "filename is empty")),
         name => Ok(name),
     }
 }
 
-fn open(
-    comm: Comm,
-    filename: *const c_char,
+pub(crate) fn file_open(
+    library: &Running,
+    comm: Result<CommRef<'_>>,
+    filename: Result<&[u8]>,
     amode: c_int,
-    info: Info,
-    fh: *mut File,
-) -> Result<()> {
-    let library = library()?;
-    let communicator = Arc::clone(&*library.communicator(comm)?);
-    // SAFETY: the C program passes a string.
-    let name = unsafe { name(filename) };
-    let name = if fh.is_null() { Err(null("fh")) } else { name };
-    let byte = Arc::clone(&*library.datatype(abi::MPI_BYTE)?);
+    info: InfoHandle,
+    places: Result<()>,
+) -> Result<Arc<File>> {
     let open = OpenArguments {
-        name,
+        name: places.and(filename).and_then(not_empty),
         amode,
         info: info::given(info),
         errhandler: objects().file_handler.get(),
-        byte,
+        byte: Arc::clone(&*library.datatype(abi::MPI_BYTE)?),
     };
-    let file = library.process.open_file(&communicator, open)?;
-    let handle = library.files.insert(Arc::clone(&file)).raw() as File;
-    file.errhandler_cell().set_object(handle);
-    // SAFETY: the C program passes a place for a handle.
-    unsafe { put(fh, handle, "fh") }
+    library.process.open_file(&*comm?, open)
 }
 
-mpi! {
-    /// Errors are raised on MPI_FILE_NULL. Tests: tests/c/file_basic.c, tests/c/file_errors.c.
-    fn MPI_File_open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut File) -> c_int {
-        let result = open(comm, filename, amode, info, fh);
-        outcome(FuncId::MPI_File_open, Some(On::File(abi::MPI_FILE_NULL)), result)
-    }
+pub(crate) fn file_close(function: FuncId, fh: *mut FileHandle) -> c_int {
+    // SAFETY: the C program passes a place with a handle.
+    let handle = match unsafe { fetch(fh, "fh") } {
+        Ok(handle) => handle,
+        Err(error) => return outcome(function, None, Err(error)),
+    };
+    // A successful close removes the file's handler, so later errors are raised on MPI_FILE_NULL.
+    let mut on = On::File(handle);
+    let result = library().and_then(|library| {
+        let file = file(library, handle)?;
+        let closed = library.process.close_file(&file)?;
+        let freed = library.files.free(Handle::from_raw(handle as u64));
+        freed.map_err(|bad| MpiError::new(abi::MPI_ERR_FILE, bad.to_string()))?;
+        on = On::File(abi::MPI_FILE_NULL);
+        // SAFETY: `fh` is not null, as `fetch` has checked, and holds a handle.
+        unsafe { put(fh, abi::MPI_FILE_NULL, "fh") }?;
+        closed
+    });
+    outcome(function, Some(on), result)
+}
 
-    fn MPI_File_close(fh: *mut File) -> c_int {
-        // SAFETY: the C program passes a place with a handle.
-        let handle = match unsafe { fetch(fh, "fh") } {
-            Ok(handle) => handle,
-            Err(error) => return outcome(FuncId::MPI_File_close, None, Err(error)),
-        };
-        // A successful close removes the file's handler, so later errors are raised on
-        // MPI_FILE_NULL.
-        let mut on = On::File(handle);
-        let result = (|| {
-            let library = library()?;
-            let file = super::file(library, handle)?;
-            let closed = library.process.close_file(&file)?;
-            let freed = library.files.free(Handle::from_raw(handle as u64));
-            freed.map_err(|bad| MpiError::new(abi::MPI_ERR_FILE, bad.to_string()))?;
-            on = On::File(abi::MPI_FILE_NULL);
-            // SAFETY: `fh` is not null, as `fetch` has checked, and holds a handle.
-            unsafe { put(fh, abi::MPI_FILE_NULL, "fh") }?;
-            closed
-        })();
-        outcome(FuncId::MPI_File_close, Some(on), result)
-    }
+pub(crate) fn file_delete(_: &Running, filename: &[u8], info: InfoHandle) -> Result<()> {
+    info::given(info)?;
+    delete_file(not_empty(filename)?)
+}
 
-    /// Errors are raised on MPI_FILE_NULL.
-    fn MPI_File_delete(filename: *const c_char, info: Info) -> c_int {
-        let result = (|| {
-            library()?;
-            info::given(info)?;
-            // SAFETY: the C program passes a string.
-            delete_file(unsafe { name(filename) }?)
-        })();
-        outcome(FuncId::MPI_File_delete, Some(On::File(abi::MPI_FILE_NULL)), result)
-    }
+pub(crate) fn file_set_size(library: &Running, file: &File, size: Offset) -> Result<()> {
+    library.process.set_file_size(file, size)
+}
 
-    fn MPI_File_set_size(fh: File, size: Offset) -> c_int {
-        on_file(FuncId::MPI_File_set_size, fh, |library, file| library.process.set_file_size(file, size))
-    }
+pub(crate) fn file_preallocate(library: &Running, file: &File, size: Offset) -> Result<()> {
+    library.process.preallocate_file(file, size)
+}
 
-    fn MPI_File_preallocate(fh: File, size: Offset) -> c_int {
-        on_file(FuncId::MPI_File_preallocate, fh, |library, file| library.process.preallocate_file(file, size))
-    }
+pub(crate) fn file_get_size(_: &Running, file: &File) -> Result<u64> {
+    file.size()
+}
 
-    fn MPI_File_get_size(fh: File, size: *mut Offset) -> c_int {
-        on_file(FuncId::MPI_File_get_size, fh, |_, file| {
-            // SAFETY: the C program passes a place for a number.
-            unsafe { put(size, file.size()? as Offset, "size") }
-        })
-    }
+pub(crate) fn file_get_group(_: &Running, file: &File) -> Result<Group> {
+    file.group()
+}
 
-    fn MPI_File_get_group(fh: File, group: *mut Group) -> c_int {
-        on_file(FuncId::MPI_File_get_group, fh, |library, file| {
-            unsafe { (file.group()?).give(library, group, "group") }
-        })
-    }
+pub(crate) fn file_get_amode(_: &Running, file: &File) -> Result<c_int> {
+    Ok(file.amode())
+}
 
-    fn MPI_File_get_amode(fh: File, amode: *mut c_int) -> c_int {
-        on_file(FuncId::MPI_File_get_amode, fh, |_, file| {
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(amode, file.amode(), "amode") }
-        })
-    }
+/// Unknown hints are ignored; the values of the first rank count.
+pub(crate) fn file_set_info(library: &Running, file: &File, info: InfoHandle) -> Result<()> {
+    library.process.set_file_info(file, info::given(info))
+}
 
-    /// Unknown hints are ignored; the values of the first rank count.
-    fn MPI_File_set_info(fh: File, info: Info) -> c_int {
-        on_file(FuncId::MPI_File_set_info, fh, |library, file| {
-            library.process.set_file_info(file, info::given(info))
-        })
-    }
+/// All known hints with their current values.
+pub(crate) fn file_get_info(_: &Running, file: &File) -> Result<Info> {
+    Ok(file.hints().info())
+}
 
-    /// Returns all known hints with their current values.
-    fn MPI_File_get_info(fh: File, info_used: *mut Info) -> c_int {
-        on_file(FuncId::MPI_File_get_info, fh, |_, file| info::give(file.hints().info(), info_used, "info_used"))
-    }
+pub(crate) fn file_set_atomicity(library: &Running, file: &File, flag: bool) -> Result<()> {
+    library.process.set_atomicity(file, flag)
+}
 
-    fn MPI_File_set_atomicity(fh: File, flag: c_int) -> c_int {
-        on_file(FuncId::MPI_File_set_atomicity, fh, |library, file| library.process.set_atomicity(file, flag != 0))
-    }
+pub(crate) fn file_get_atomicity(_: &Running, file: &File) -> Result<bool> {
+    Ok(file.is_atomic())
+}
 
-    fn MPI_File_get_atomicity(fh: File, flag: *mut c_int) -> c_int {
-        on_file(FuncId::MPI_File_get_atomicity, fh, |_, file| {
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(flag, c_int::from(file.is_atomic()), "flag") }
-        })
-    }
+pub(crate) fn file_sync(library: &Running, file: &File) -> Result<()> {
+    library.process.sync_file(file)
+}
 
-    fn MPI_File_sync(fh: File) -> c_int {
-        on_file(FuncId::MPI_File_sync, fh, |library, file| library.process.sync_file(file))
-    }
+pub(crate) fn file_seek(_: &Running, file: &File, offset: Offset, whence: c_int) -> Result<()> {
+    file.seek(offset, whence)
+}
+
+pub(crate) fn file_seek_shared(
+    library: &Running,
+    file: &File,
+    offset: Offset,
+    whence: c_int,
+) -> Result<()> {
+    library.process.seek_shared(file, offset, whence)
+}
+
+pub(crate) fn file_get_position(_: &Running, file: &File) -> Result<u64> {
+    file.position()
+}
+
+pub(crate) fn file_get_position_shared(library: &Running, file: &File) -> Result<u64> {
+    library.process.shared_position(file)
+}
+
+pub(crate) fn file_get_byte_offset(_: &Running, file: &File, offset: Offset) -> Result<u64> {
+    file.byte_offset(offset)
 }

@@ -1,38 +1,32 @@
-//! Puts, gets and accumulates (MPI-5.0 section 12.3).
+//! Puts, gets and accumulates (MPI-5.0 section 12.3). Test of the first two:
+//! tests/c/win_put_get.c.
 //!
 //! An access is one straight line if the data are contiguous on both sides and this process has
 //! mapped the target's memory. All other accesses, wrong ones included, take the full path.
 
-use super::{at_hand, on_win};
+use super::{WinArgument, at_hand, on_win};
+use crate::arguments::BufferArgs;
 use crate::library::{Running, check_count, null};
-use crate::p2p::plain;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Aint, Count, Datatype, Op, Win};
+use oxmpi_abi::types::{Aint, Datatype, Op as OpHandle, Win};
 use oxmpi_core::window::{AccessCompletion, Accumulate, TargetAccess, Window};
 use oxmpi_engine::RequestId;
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::ReduceOp as OpKind;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_objects::op::{self, accumulator_for};
+use oxmpi_objects::op::{self, Op, accumulator_for};
 use oxmpi_objects::predefined::Category;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 #[derive(Clone, Copy)]
-pub(super) struct OriginArgs {
-    pub(super) addr: *const c_void,
-    pub(super) count: i64,
-    pub(super) datatype: Datatype,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct TargetArgs {
-    pub(super) rank: c_int,
-    pub(super) disp: Aint,
-    pub(super) count: i64,
-    pub(super) datatype: Datatype,
+pub(crate) struct TargetArgs {
+    pub(crate) rank: c_int,
+    pub(crate) disp: Aint,
+    pub(crate) count: i64,
+    pub(crate) datatype: Datatype,
 }
 
 fn at(library: &Running, place: TargetArgs) -> Result<TargetAccess> {
@@ -54,7 +48,7 @@ fn at(library: &Running, place: TargetArgs) -> Result<TargetAccess> {
 }
 
 #[inline(always)]
-pub(super) fn same(origin: OriginArgs, place: TargetArgs) -> bool {
+fn same(origin: BufferArgs, place: TargetArgs) -> bool {
     origin.datatype == place.datatype && origin.count == place.count
 }
 
@@ -64,49 +58,45 @@ const NO_RESULT: &str = "one-sided communication writes results to memory of the
 const NO_SWAP: &str =
     "MPI_Compare_and_swap takes elements in memory of the host alone: copy them there";
 
-pub(super) fn put(
+fn put(
     library: &Running,
     window: &Window,
-    origin: OriginArgs,
+    origin: BufferArgs,
     place: TargetArgs,
     how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
-    let buffer = library.to_read(library.buffer(origin.addr, origin.count, origin.datatype)?)?;
+    let buffer = library.to_read(origin.buffer(library)?)?;
     library.process.put(window, &buffer, &at(library, place)?, how)
 }
 
-pub(super) fn get(
+fn get(
     library: &Running,
     window: &Window,
-    origin: OriginArgs,
+    origin: BufferArgs,
     place: TargetArgs,
     how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
-    let buffer = library.buffer(origin.addr, origin.count, origin.datatype)?;
+    let buffer = origin.buffer(library)?;
     let buffer = library.on_host(buffer, NO_RESULT)?;
     library.process.get(window, &buffer, &at(library, place)?, how)
 }
 
 /// MPI_Accumulate has no result.
-pub(super) fn accumulate(
+fn combine(
     library: &Running,
     window: &Window,
-    (origin, result): (OriginArgs, Option<OriginArgs>),
+    (origin, result): (BufferArgs, Option<BufferArgs>),
     place: TargetArgs,
-    op: Op,
+    operation: Op,
     how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
-    let operation = library.operation(op)?;
     let target = library.datatype(place.datatype)?;
-    let takes_operands = !matches!(operation, op::Op::Predefined(OpKind::NoOp));
-    let operands = if takes_operands {
-        library.to_read(library.buffer(origin.addr, origin.count, origin.datatype)?)?
-    } else {
-        UserBuf::empty()
-    };
+    let takes_operands = !matches!(operation, Op::Predefined(OpKind::NoOp));
+    let operands =
+        if takes_operands { library.to_read(origin.buffer(library)?)? } else { UserBuf::empty() };
     let fetch = result
         .map(|result| {
-            let buffer = library.buffer(result.addr, result.count, result.datatype)?;
+            let buffer = result.buffer(library)?;
             library.on_host(buffer, NO_RESULT)
         })
         .transpose()?;
@@ -131,16 +121,16 @@ pub(super) fn accumulate(
 
 /// The operation on a predefined datatype, for the straight line.
 #[inline(always)]
-fn accumulator_now(library: &Running, op: Op, datatype: Datatype) -> Option<Accumulator> {
+fn accumulator_now(library: &Running, op: OpHandle, datatype: Datatype) -> Option<Accumulator> {
     let operation = op::predefined(op as u64)?;
     let datatype = library.predefined.get(datatype as u64)?;
-    accumulator_for(&op::Op::Predefined(operation), datatype, library.strict).ok()
+    accumulator_for(&Op::Predefined(operation), datatype, library.strict).ok()
 }
 
 #[inline(always)]
-fn put_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
+pub(crate) fn win_put(function: FuncId, origin: BufferArgs, place: TargetArgs, win: Win) -> c_int {
     if same(origin, place)
-        && let Some(buffer) = plain(origin.addr, origin.count, origin.datatype)
+        && let Some(buffer) = origin.plain()
         && let Some((library, window)) = at_hand(win)
         && library.process.put_now(&window, buffer.bytes(), place.rank, place.disp as i64)
     {
@@ -150,16 +140,16 @@ fn put_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win
 }
 
 #[inline(never)]
-fn put_fully(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
+fn put_fully(function: FuncId, origin: BufferArgs, place: TargetArgs, win: Win) -> c_int {
     on_win(function, win, |library, window| {
         put(library, window, origin, place, AccessCompletion::Plain).map(drop)
     })
 }
 
 #[inline(always)]
-fn get_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
+pub(crate) fn win_get(function: FuncId, origin: BufferArgs, place: TargetArgs, win: Win) -> c_int {
     if same(origin, place)
-        && let Some(buffer) = plain(origin.addr, origin.count, origin.datatype)
+        && let Some(buffer) = origin.plain()
         && let Some((library, window)) = at_hand(win)
         && library.process.get_now(&window, buffer.bytes_mut(), place.rank, place.disp as i64)
     {
@@ -169,40 +159,44 @@ fn get_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win
 }
 
 #[inline(never)]
-fn get_fully(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
+fn get_fully(function: FuncId, origin: BufferArgs, place: TargetArgs, win: Win) -> c_int {
     on_win(function, win, |library, window| {
         get(library, window, origin, place, AccessCompletion::Plain).map(drop)
     })
 }
 
-fn accumulate_plainly(
+/// Test: tests/c/win_atomics.c.
+#[inline(always)]
+pub(crate) fn fetch_and_op(
     function: FuncId,
-    both: (OriginArgs, Option<OriginArgs>),
-    place: TargetArgs,
-    op: Op,
+    origin: BufferArgs,
+    result: BufferArgs,
+    rank: c_int,
+    disp: Aint,
+    op: OpHandle,
     win: Win,
 ) -> c_int {
-    on_win(function, win, |library, window| {
-        accumulate(library, window, both, place, op, AccessCompletion::Plain).map(drop)
-    })
+    if fetched_now(&origin, &result, (rank, disp), op, win) {
+        return abi::MPI_SUCCESS;
+    }
+    fetch_fully(function, origin, result, (rank, disp), op, win)
 }
 
 #[inline(always)]
 fn fetched_now(
-    origin: *const c_void,
-    result: OriginArgs,
+    origin: &BufferArgs,
+    result: &BufferArgs,
     place: (c_int, Aint),
-    op: Op,
+    op: OpHandle,
     win: Win,
 ) -> bool {
     let operand = if op == abi::MPI_NO_OP { Some(Bytes::empty()) } else { None };
-    let operands = plain(origin, 1, result.datatype);
+    let operands = origin.plain();
     let Some(operand) = operand.or_else(|| operands.as_ref().map(|operands| operands.bytes()))
     else {
         return false;
     };
-    let (Some(old), at) = (plain(result.addr, 1, result.datatype), (place.0, place.1 as i64))
-    else {
+    let (Some(old), at) = (result.plain(), (place.0, place.1 as i64)) else {
         return false;
     };
     if let Some(instruction) = op::instruction(op as u64, result.datatype as u64)
@@ -220,7 +214,7 @@ fn accumulated_now(
     old: BytesMut<'_>,
     datatype: Datatype,
     at: (c_int, i64),
-    op: Op,
+    op: OpHandle,
     win: Win,
 ) -> bool {
     if let Some((library, window)) = at_hand(win)
@@ -233,13 +227,14 @@ fn accumulated_now(
 
 #[inline(never)]
 fn fetch_fully(
-    origin: *const c_void,
-    result: OriginArgs,
+    function: FuncId,
+    origin: BufferArgs,
+    result: BufferArgs,
     (rank, disp): (c_int, Aint),
-    op: Op,
+    op: OpHandle,
     win: Win,
 ) -> c_int {
-    on_win(FuncId::MPI_Fetch_and_op, win, |library, window| {
+    on_win(function, win, |library, window| {
         let datatype = library.datatype(result.datatype)?;
         if datatype.facts().is_none() {
             let text = format!("{} is not predefined, as the datatype must be here", &**datatype);
@@ -247,9 +242,9 @@ fn fetch_fully(
         }
         drop(datatype);
         let place = TargetArgs { rank, disp, count: 1, datatype: result.datatype };
-        let origin = OriginArgs { addr: origin, ..result };
-        accumulate(library, window, (origin, Some(result)), place, op, AccessCompletion::Plain)
-            .map(drop)
+        let operation = library.operation(op)?;
+        let both = (origin, Some(result));
+        combine(library, window, both, place, operation, AccessCompletion::Plain).map(drop)
     })
 }
 
@@ -275,23 +270,50 @@ fn compared_size(library: &Running, datatype: Datatype) -> Result<usize> {
     }
 }
 
+#[inline(always)]
+pub(crate) fn compare_and_swap(
+    function: FuncId,
+    new: BufferArgs,
+    compare: BufferArgs,
+    result: BufferArgs,
+    rank: c_int,
+    disp: Aint,
+    win: Win,
+) -> c_int {
+    if let (Some(new), Some(compare)) = (new.plain(), compare.plain())
+        && let Some(old) = result.plain()
+        && let Some((library, window)) = at_hand(win)
+        && compared_size(library, result.datatype).is_ok()
+        && library.process.swap_now(
+            &window,
+            (new.bytes(), compare.bytes()),
+            old.bytes_mut(),
+            (rank, disp as i64),
+        )
+    {
+        return abi::MPI_SUCCESS;
+    }
+    swap_fully(function, [new, compare, result], (rank, disp), win)
+}
+
 #[inline(never)]
 fn swap_fully(
-    (origin, compare, result): (*const c_void, *const c_void, *mut c_void),
-    datatype: Datatype,
+    function: FuncId,
+    elements: [BufferArgs; 3],
     (rank, disp): (c_int, Aint),
     win: Win,
 ) -> c_int {
-    on_win(FuncId::MPI_Compare_and_swap, win, |library, window| {
+    on_win(function, win, |library, window| {
+        let [new, expected, old] = elements;
+        let datatype = old.datatype;
         compared_size(library, datatype)?;
-        let element = |addr: *const c_void, what: &str| {
-            if addr.is_null() {
-                return Err(null(what));
+        let element = |element: BufferArgs| {
+            if element.address.is_null() {
+                return Err(null(element.names.address));
             }
-            library.on_host(library.buffer(addr, 1, datatype)?, NO_SWAP)
+            library.on_host(element.buffer(library)?, NO_SWAP)
         };
-        let (new, expected) = (element(origin, "origin_addr")?, element(compare, "compare_addr")?);
-        let old = element(result, "result_addr")?;
+        let (new, expected, old) = (element(new)?, element(expected)?, element(old)?);
         let at = at(library, TargetArgs { rank, disp, count: 1, datatype })?;
         match (new.as_contiguous(), expected.as_contiguous()) {
             (Some(new), Some(expected)) => library.process.swap(window, (new, expected), &old, &at),
@@ -300,78 +322,79 @@ fn swap_fully(
     })
 }
 
-mpi! {
-    /// Test: tests/c/win_put_get.c.
-    fn MPI_Put(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
-        put_plainly(FuncId::MPI_Put, origin, place, win)
-    }
+/// Test: tests/c/win_accumulate.c.
+pub(crate) fn accumulate(
+    library: &Running,
+    origin: BufferArgs,
+    place: TargetArgs,
+    op: Op,
+    win: &WinArgument,
+) -> Result<()> {
+    combine(library, win, (origin, None), place, op, AccessCompletion::Plain).map(drop)
+}
 
-    fn MPI_Put_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
-        put_plainly(FuncId::MPI_Put_c, origin, place, win)
-    }
+pub(crate) fn get_accumulate(
+    library: &Running,
+    origin: BufferArgs,
+    result: BufferArgs,
+    place: TargetArgs,
+    op: Op,
+    win: &WinArgument,
+) -> Result<()> {
+    combine(library, win, (origin, Some(result)), place, op, AccessCompletion::Plain).map(drop)
+}
 
-    fn MPI_Get(origin_addr: *mut c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
-        get_plainly(FuncId::MPI_Get, origin, place, win)
-    }
+/// The request of an access (MPI-5.0 section 12.3.5). Test: tests/c/win_requests.c.
+fn request(
+    library: &Running,
+    window: &Window,
+    started: Result<Option<RequestId>>,
+) -> Result<RequestId> {
+    Ok(started?.unwrap_or_else(|| {
+        // Neither this call nor the completion waits, so a program could repeat the two for long
+        // without any poll.
+        library.process.look_sometimes(window);
+        RequestId::COMPLETE
+    }))
+}
 
-    fn MPI_Get_c(origin_addr: *mut c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
-        get_plainly(FuncId::MPI_Get_c, origin, place, win)
-    }
+pub(crate) fn win_rput(
+    library: &Running,
+    origin: BufferArgs,
+    place: TargetArgs,
+    win: &WinArgument,
+) -> Result<RequestId> {
+    request(library, win, put(library, win, origin, place, AccessCompletion::Request))
+}
 
-    /// Test: tests/c/win_accumulate.c.
-    fn MPI_Accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
-        accumulate_plainly(FuncId::MPI_Accumulate, (origin, None), place, op, win)
-    }
+pub(crate) fn win_rget(
+    library: &Running,
+    origin: BufferArgs,
+    place: TargetArgs,
+    win: &WinArgument,
+) -> Result<RequestId> {
+    request(library, win, get(library, win, origin, place, AccessCompletion::Request))
+}
 
-    fn MPI_Accumulate_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
-        accumulate_plainly(FuncId::MPI_Accumulate_c, (origin, None), place, op, win)
-    }
+pub(crate) fn raccumulate(
+    library: &Running,
+    origin: BufferArgs,
+    place: TargetArgs,
+    op: Op,
+    win: &WinArgument,
+) -> Result<RequestId> {
+    let both = (origin, None);
+    request(library, win, combine(library, win, both, place, op, AccessCompletion::Request))
+}
 
-    fn MPI_Get_accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, result_addr: *mut c_void, result_count: c_int, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let result = OriginArgs { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
-        accumulate_plainly(FuncId::MPI_Get_accumulate, (origin, Some(result)), place, op, win)
-    }
-
-    fn MPI_Get_accumulate_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, result_addr: *mut c_void, result_count: Count, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let result = OriginArgs { addr: result_addr, count: result_count, datatype: result_datatype };
-        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
-        accumulate_plainly(FuncId::MPI_Get_accumulate_c, (origin, Some(result)), place, op, win)
-    }
-
-    /// Test: tests/c/win_atomics.c.
-    fn MPI_Fetch_and_op(origin_addr: *const c_void, result_addr: *mut c_void, datatype: Datatype, target_rank: c_int, target_disp: Aint, op: Op, win: Win) -> c_int {
-        let (result, place) = (OriginArgs { addr: result_addr, count: 1, datatype }, (target_rank, target_disp));
-        if fetched_now(origin_addr, result, place, op, win) {
-            return abi::MPI_SUCCESS;
-        }
-        fetch_fully(origin_addr, result, place, op, win)
-    }
-
-    fn MPI_Compare_and_swap(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: Datatype, target_rank: c_int, target_disp: Aint, win: Win) -> c_int {
-        if let Some(new) = plain(origin_addr, 1, datatype)
-            && let Some(compare) = plain(compare_addr, 1, datatype)
-            && let Some(old) = plain(result_addr, 1, datatype)
-            && let Some((library, window)) = at_hand(win)
-            && compared_size(library, datatype).is_ok()
-            && library.process.swap_now(&window, (new.bytes(), compare.bytes()), old.bytes_mut(), (target_rank, target_disp as i64))
-        {
-            return abi::MPI_SUCCESS;
-        }
-        swap_fully((origin_addr, compare_addr, result_addr), datatype, (target_rank, target_disp), win)
-    }
+pub(crate) fn rget_accumulate(
+    library: &Running,
+    origin: BufferArgs,
+    result: BufferArgs,
+    place: TargetArgs,
+    op: Op,
+    win: &WinArgument,
+) -> Result<RequestId> {
+    let both = (origin, Some(result));
+    request(library, win, combine(library, win, both, place, op, AccessCompletion::Request))
 }

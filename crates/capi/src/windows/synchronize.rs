@@ -1,13 +1,16 @@
-//! Epochs of windows (MPI-5.0 section 12.5).
+//! Epochs of windows (MPI-5.0 section 12.5). Tests: tests/c/win_lock.c, tests/c/win_pscw.c,
+//! tests/c/win_put_get.c.
 
-use super::{at_hand, on_win};
-use crate::library::{Running, null, put};
+use super::{WinArgument, at_hand, on_win};
+use crate::library::Running;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Group, Win};
+use oxmpi_abi::types::Win;
 use oxmpi_core::window::LockType;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::Group;
 use std::ffi::c_int;
+use std::sync::Arc;
 
 fn lock_type(lock_type: c_int) -> Result<LockType> {
     match lock_type {
@@ -21,19 +24,6 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
     }
 }
 
-/// Completes the accesses to a target, also for the local form: completion at the target implies
-/// local completion.
-#[inline(always)]
-fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
-    if let Some((library, window)) = at_hand(win)
-        && let Some(due) = library.process.flush_now(&window, rank)
-    {
-        drop(window);
-        return done(library, due);
-    }
-    flush_fully(function, rank, win)
-}
-
 /// Ends a straight line, after which a poll may be due.
 #[inline(always)]
 fn done(library: &Running, poll_is_due: bool) -> c_int {
@@ -43,117 +33,112 @@ fn done(library: &Running, poll_is_due: bool) -> c_int {
     abi::MPI_SUCCESS
 }
 
+/// Completes the accesses to a target, also for the local form: completion at the target implies
+/// local completion.
+#[inline(always)]
+pub(crate) fn win_flush(function: FuncId, rank: c_int, win: Win) -> c_int {
+    if let Some((library, window)) = at_hand(win)
+        && let Some(due) = library.process.flush_now(&window, rank)
+    {
+        drop(window);
+        return done(library, due);
+    }
+    flush_fully(function, rank, win)
+}
+
 #[inline(never)]
 fn flush_fully(function: FuncId, rank: c_int, win: Win) -> c_int {
     on_win(function, win, |library, window| library.process.flush_window(window, rank))
 }
 
+#[inline(always)]
+pub(crate) fn win_lock(
+    function: FuncId,
+    lock_type: c_int,
+    rank: c_int,
+    assert: c_int,
+    win: Win,
+) -> c_int {
+    if assert == 0
+        && (lock_type == abi::MPI_LOCK_SHARED || lock_type == abi::MPI_LOCK_EXCLUSIVE)
+        && let Some((library, window)) = at_hand(win)
+        && library.process.lock_now(&window, lock_type == abi::MPI_LOCK_EXCLUSIVE, rank)
+    {
+        return abi::MPI_SUCCESS;
+    }
+    lock_fully(function, lock_type, rank, assert, win)
+}
+
 #[inline(never)]
-fn lock_fully(lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
-    on_win(FuncId::MPI_Win_lock, win, |library, window| {
+fn lock_fully(function: FuncId, lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
+    on_win(function, win, |library, window| {
         library.process.lock_window(window, self::lock_type(lock_type)?, rank, assert)
     })
 }
 
+#[inline(always)]
+pub(crate) fn win_unlock(function: FuncId, rank: c_int, win: Win) -> c_int {
+    if let Some((library, window)) = at_hand(win)
+        && let Some(due) = library.process.unlock_now(&window, rank)
+    {
+        drop(window);
+        return done(library, due);
+    }
+    unlock_fully(function, rank, win)
+}
+
 #[inline(never)]
-fn unlock_fully(rank: c_int, win: Win) -> c_int {
-    on_win(FuncId::MPI_Win_unlock, win, |library, window| {
-        library.process.unlock_window(window, rank)
-    })
+fn unlock_fully(function: FuncId, rank: c_int, win: Win) -> c_int {
+    on_win(function, win, |library, window| library.process.unlock_window(window, rank))
 }
 
-fn flush_all(function: FuncId, win: Win) -> c_int {
-    on_win(function, win, |library, window| library.process.flush_all_window(window))
+pub(crate) fn win_lock_all(library: &Running, assert: c_int, win: &WinArgument) -> Result<()> {
+    library.process.lock_all_window(win, assert)
 }
 
-mpi! {
-    /// Test: tests/c/win_fence.c.
-    fn MPI_Win_fence(assert: c_int, win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_fence, win, |library, window| library.process.fence_window(window, assert))
-    }
+pub(crate) fn win_unlock_all(library: &Running, win: &WinArgument) -> Result<()> {
+    library.process.unlock_all_window(win)
+}
 
-    /// Test: tests/c/win_pscw.c.
-    fn MPI_Win_start(group: Group, assert: c_int, win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_start, win, |library, window| {
-            library.process.start_window(window, &*library.group(group)?, assert)
-        })
-    }
+pub(crate) fn win_flush_all(library: &Running, win: &WinArgument) -> Result<()> {
+    library.process.flush_all_window(win)
+}
 
-    fn MPI_Win_complete(win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_complete, win, |library, window| library.process.complete_window(window))
-    }
+pub(crate) fn win_sync(library: &Running, win: &WinArgument) -> Result<()> {
+    library.process.sync_window(win);
+    Ok(())
+}
 
-    fn MPI_Win_post(group: Group, assert: c_int, win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_post, win, |library, window| {
-            library.process.post_window(window, &*library.group(group)?, assert)
-        })
-    }
+pub(crate) fn win_fence(library: &Running, assert: c_int, win: &WinArgument) -> Result<()> {
+    library.process.fence_window(win, assert)
+}
 
-    fn MPI_Win_wait(win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_wait, win, |library, window| library.process.wait_window(window))
-    }
+pub(crate) fn win_start(
+    library: &Running,
+    group: Arc<Group>,
+    assert: c_int,
+    win: &WinArgument,
+) -> Result<()> {
+    library.process.start_window(win, &group, assert)
+}
 
-    fn MPI_Win_test(win: Win, flag: *mut c_int) -> c_int {
-        on_win(FuncId::MPI_Win_test, win, |library, window| {
-            if flag.is_null() {
-                return Err(null("flag"));
-            }
-            let over = library.process.test_window(window)?;
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(flag, c_int::from(over), "flag") }
-        })
-    }
+pub(crate) fn win_complete(library: &Running, win: &WinArgument) -> Result<()> {
+    library.process.complete_window(win)
+}
 
-    /// Test: tests/c/win_lock.c.
-    fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
-        if assert == 0
-            && (lock_type == abi::MPI_LOCK_SHARED || lock_type == abi::MPI_LOCK_EXCLUSIVE)
-            && let Some((library, window)) = at_hand(win)
-            && library.process.lock_now(&window, lock_type == abi::MPI_LOCK_EXCLUSIVE, rank)
-        {
-            return abi::MPI_SUCCESS;
-        }
-        lock_fully(lock_type, rank, assert, win)
-    }
+pub(crate) fn win_post(
+    library: &Running,
+    group: Arc<Group>,
+    assert: c_int,
+    win: &WinArgument,
+) -> Result<()> {
+    library.process.post_window(win, &group, assert)
+}
 
-    fn MPI_Win_lock_all(assert: c_int, win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_lock_all, win, |library, window| library.process.lock_all_window(window, assert))
-    }
+pub(crate) fn win_wait(library: &Running, win: &WinArgument) -> Result<()> {
+    library.process.wait_window(win)
+}
 
-    fn MPI_Win_unlock(rank: c_int, win: Win) -> c_int {
-        if let Some((library, window)) = at_hand(win)
-            && let Some(due) = library.process.unlock_now(&window, rank)
-        {
-            drop(window);
-            return done(library, due);
-        }
-        unlock_fully(rank, win)
-    }
-
-    fn MPI_Win_unlock_all(win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_unlock_all, win, |library, window| library.process.unlock_all_window(window))
-    }
-
-    fn MPI_Win_flush(rank: c_int, win: Win) -> c_int {
-        flush(FuncId::MPI_Win_flush, rank, win)
-    }
-
-    fn MPI_Win_flush_all(win: Win) -> c_int {
-        flush_all(FuncId::MPI_Win_flush_all, win)
-    }
-
-    fn MPI_Win_flush_local(rank: c_int, win: Win) -> c_int {
-        flush(FuncId::MPI_Win_flush_local, rank, win)
-    }
-
-    fn MPI_Win_flush_local_all(win: Win) -> c_int {
-        flush_all(FuncId::MPI_Win_flush_local_all, win)
-    }
-
-    fn MPI_Win_sync(win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_sync, win, |library, window| {
-            library.process.sync_window(window);
-            Ok(())
-        })
-    }
+pub(crate) fn win_test(library: &Running, win: &WinArgument) -> Result<bool> {
+    library.process.test_window(win)
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::callbacks::{CALLBACKS, Callback};
 use oxmpi_abi::constants::{CONSTANTS, ConstantKind};
-use oxmpi_abi::table::FunctionArgument;
+use oxmpi_abi::table::{Form, FunctionArgument};
 use oxmpi_abi::types::HANDLE_TYPES;
 
 /// Functions that are not called: they end the job, start processes, or wait for other processes
@@ -62,43 +62,17 @@ const WAITS: [&str; 29] = [
 /// Functions that wait only until the data have left: they send little.
 const SHORT: [&str; 3] = ["MPI_Bsend", "MPI_Rsend", "MPI_Send"];
 
-/// Local functions: one rank may call them on the communicator of all ranks.
-const ALONE: [&str; 34] = [
-    "MPI_Bsend",
-    "MPI_Bsend_init",
-    "MPI_Comm_call_errhandler",
-    "MPI_Comm_compare",
-    "MPI_Comm_delete_attr",
-    "MPI_Comm_get_attr",
-    "MPI_Comm_get_errhandler",
-    "MPI_Comm_get_info",
-    "MPI_Comm_get_name",
-    "MPI_Comm_group",
-    "MPI_Comm_rank",
-    "MPI_Comm_remote_size",
-    "MPI_Comm_set_attr",
-    "MPI_Comm_set_name",
-    "MPI_Comm_size",
-    "MPI_Comm_test_inter",
-    "MPI_Comm_toint",
-    "MPI_Ibsend",
-    "MPI_Improbe",
-    "MPI_Iprobe",
-    "MPI_Irecv",
-    "MPI_Irsend",
-    "MPI_Isend",
-    "MPI_Isendrecv",
-    "MPI_Isendrecv_replace",
-    "MPI_Issend",
-    "MPI_Recv_init",
-    "MPI_Rsend",
-    "MPI_Rsend_init",
-    "MPI_Pack",
-    "MPI_Pack_size",
-    "MPI_Send",
-    "MPI_Send_init",
-    "MPI_Ssend_init",
-];
+/// Local functions that change the communicator of all ranks: they get one of the rank alone.
+const CHANGES: [&str; 1] = ["MPI_Comm_set_errhandler"];
+
+/// Whether one rank may call the function on the communicator of all ranks.
+fn is_alone(id: FuncId) -> bool {
+    let function = id.function();
+    let waits = function.entry.is.contains(&"blocking") && function.form == Form::Plain;
+    !function.entry.is.contains(&"collective")
+        && (!waits || is_among(&SHORT, id))
+        && !is_among(&CHANGES, id)
+}
 
 fn is_among(list: &[&str], id: FuncId) -> bool {
     list.contains(&id.name().trim_end_matches("_c"))
@@ -335,7 +309,7 @@ fn draw_handle(id: FuncId, param: &FunctionArgument) -> String {
     let is_array = !param.brackets.is_empty() || (param.stars == 1 && param.constant);
     match param.base {
         "MPI_Comm" if waits => "pick_bad_comm()".to_owned(),
-        "MPI_Comm" if is_among(&ALONE, id) => "pick_MPI_Comm()".to_owned(),
+        "MPI_Comm" if is_alone(id) => "pick_MPI_Comm()".to_owned(),
         "MPI_Comm" => "pick_local()".to_owned(),
         // The other members of a larger group would have to call the function too.
         "MPI_Group" if id.name().contains("from_group") => "pick_own_group()".to_owned(),
