@@ -14,8 +14,7 @@
 //!   of a function at run time ([`functions`]);
 //! - [`extensions`]: the names beyond the standard, and the text of `mpi-ext.h`;
 //! - [`pages`]: the manual page of each function, as text for man(1) and as HTML ([`manual`]);
-//! - [`header()`]: the text of `mpi.h`, for C and C++;
-//! - [`coverage`]: the functions that the C library defines in its sources.
+//! - [`header()`]: the text of `mpi.h`, for C and C++.
 //!
 //! The crate has no dependencies and no state. One test compiles `tests/c/abi_assert.c`, an
 //! independent second list of the data, with the generated header. Another test compares the
@@ -26,7 +25,6 @@
 
 pub mod callbacks;
 pub mod constants;
-pub mod coverage;
 #[macro_use]
 pub mod errors;
 pub mod extensions;

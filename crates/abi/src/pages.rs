@@ -209,10 +209,14 @@ fn can_be_wrong(argument: &Argument) -> bool {
 }
 
 fn noun(argument: &Argument) -> String {
-    argument.kind.about.split(" with").next().unwrap_or("").to_lowercase().replace(
-        "datatype of each element",
-        "datatype",
-    )
+    argument
+        .kind
+        .about
+        .split(" with")
+        .next()
+        .unwrap_or("")
+        .to_lowercase()
+        .replace("datatype of each element", "datatype")
 }
 
 fn handler(entry: &Entry) -> String {
@@ -364,7 +368,10 @@ mod tests {
                 assert!(text.contains(&format!(".SH {heading}\n")), "{}: {heading}", entry.name);
             }
             for line in text.lines() {
-                assert!(!line.starts_with('.') || line.starts_with(".S") || line.len() < 90, "{line}");
+                assert!(
+                    !line.starts_with('.') || line.starts_with(".S") || line.len() < 90,
+                    "{line}"
+                );
             }
         }
     }

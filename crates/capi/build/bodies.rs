@@ -26,20 +26,32 @@ pub(crate) struct Body {
     pub(crate) first: &'static str,
 }
 
-/// Functions with raw arguments, since a short way comes before all checks, a result is stored
-/// when the request completes or although the call fails, errors are raised on the communicator of
-/// the failed operation, or the body needs the handle of an object. All collectives whose forms
-/// have one body take them too: their arguments count at some ranks only.
+/// Functions with raw arguments: a short way comes before all checks, a result is stored when the
+/// request completes or although the call fails, errors are raised on another object than an
+/// argument, or the call begins or ends MPI. All collectives whose forms have one body take raw
+/// arguments too, since these count at some ranks only.
 const RAW: &[&str] = &[
+    "MPIX_Comm_agree",
+    "MPIX_Comm_iagree",
+    "MPIX_Comm_ishrink",
+    "MPI_Abort",
     "MPI_Bsend",
+    "MPI_Comm_call_errhandler",
     "MPI_Comm_idup",
     "MPI_Comm_idup_with_info",
+    "MPI_Comm_spawn",
+    "MPI_Comm_spawn_multiple",
     "MPI_Compare_and_swap",
     "MPI_Fetch_and_op",
+    "MPI_File_call_errhandler",
     "MPI_File_close",
     "MPI_Get",
     "MPI_Grequest_complete",
+    "MPI_Group_from_session_pset",
     "MPI_Ibsend",
+    "MPI_Info_create_env",
+    "MPI_Init",
+    "MPI_Init_thread",
     "MPI_Iprobe",
     "MPI_Irecv",
     "MPI_Irsend",
@@ -52,18 +64,11 @@ const RAW: &[&str] = &[
     "MPI_Rsend",
     "MPI_Send",
     "MPI_Sendrecv",
+    "MPI_Session_call_errhandler",
     "MPI_Ssend",
-    "MPI_Win_call_errhandler",
-    "MPI_Win_flush",
-    "MPI_Win_flush_local",
-    "MPI_Win_free",
-    "MPI_Win_lock",
-    "MPI_Win_unlock",
-    "MPIX_Comm_agree",
-    "MPIX_Comm_iagree",
-    "MPIX_Comm_ishrink",
-    "MPI_Type_dup",
     "MPI_Startall",
+    "MPI_T_finalize",
+    "MPI_T_init_thread",
     "MPI_Test",
     "MPI_Testall",
     "MPI_Testany",
@@ -73,16 +78,27 @@ const RAW: &[&str] = &[
     "MPI_Waitall",
     "MPI_Waitany",
     "MPI_Waitsome",
+    "MPI_Win_call_errhandler",
+    "MPI_Win_flush",
+    "MPI_Win_flush_local",
+    "MPI_Win_free",
+    "MPI_Win_lock",
+    "MPI_Win_unlock",
 ];
 
 /// Entries whose body has another name, with its first arguments.
 const NAMED: &[(&str, &str, &str)] = &[
-    ("MPI_Send", "send", "Mode::Standard"),
-    ("MPI_Bsend", "send", "Mode::Buffered"),
-    ("MPI_Ssend", "send", "Mode::Synchronous"),
-    ("MPI_Rsend", "send", "Mode::Ready"),
     ("MPI_Alltoallw", "alltoallv", ""),
-    ("MPI_Neighbor_alltoallw", "neighbor_alltoallv", ""),
+    ("MPI_Attr_delete", "comm_delete_attr", ""),
+    ("MPI_Attr_get", "comm_get_attr", ""),
+    ("MPI_Attr_put", "comm_set_attr", ""),
+    ("MPI_Bsend", "send", "Mode::Buffered"),
+    ("MPI_Comm_call_errhandler", "call_errhandler", "On::Comm"),
+    ("MPI_Comm_create_errhandler", "create_errhandler", "HandlerKind::Comm"),
+    ("MPI_Comm_create_keyval", "create_keyval", "ObjectKind::Comm"),
+    ("MPI_Comm_free_keyval", "free_keyval", "ObjectKind::Comm"),
+    ("MPI_File_call_errhandler", "call_errhandler", "On::File"),
+    ("MPI_File_create_errhandler", "create_errhandler", "HandlerKind::File"),
     ("MPI_File_read", "file_access", "Direction::Read, At::Individual"),
     ("MPI_File_read_all", "file_collective", "Direction::Read, At::Individual"),
     ("MPI_File_read_all_begin", "file_begin", "READ_ALL, At::Individual"),
@@ -108,11 +124,26 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("MPI_File_write_ordered_end", "file_end", "WRITE_ORDERED"),
     ("MPI_File_write_shared", "file_access", "Direction::Write, At::Shared"),
     ("MPI_Get", "win_get", ""),
+    ("MPI_Info_get", "info_get_string", ""),
+    ("MPI_Keyval_create", "create_keyval", "ObjectKind::Comm"),
+    ("MPI_Keyval_free", "free_keyval", "ObjectKind::Comm"),
+    ("MPI_Neighbor_alltoallw", "neighbor_alltoallv", ""),
     ("MPI_Put", "win_put", ""),
+    ("MPI_Rsend", "send", "Mode::Ready"),
+    ("MPI_Send", "send", "Mode::Standard"),
+    ("MPI_Session_call_errhandler", "call_errhandler", "On::Session"),
+    ("MPI_Session_create_errhandler", "create_errhandler", "HandlerKind::Session"),
+    ("MPI_Ssend", "send", "Mode::Synchronous"),
+    ("MPI_Type_create_keyval", "create_keyval", "ObjectKind::Type"),
+    ("MPI_Type_free_keyval", "free_keyval", "ObjectKind::Type"),
     ("MPI_Win_allocate", "win_allocate", "Flavor::Allocate"),
     ("MPI_Win_allocate_shared", "win_allocate", "Flavor::Shared"),
+    ("MPI_Win_call_errhandler", "call_errhandler", "On::Win"),
+    ("MPI_Win_create_errhandler", "create_errhandler", "HandlerKind::Win"),
+    ("MPI_Win_create_keyval", "create_keyval", "ObjectKind::Win"),
     ("MPI_Win_flush_local", "win_flush", ""),
     ("MPI_Win_flush_local_all", "win_flush_all", ""),
+    ("MPI_Win_free_keyval", "free_keyval", "ObjectKind::Win"),
 ];
 
 /// The body of a function.
@@ -122,7 +153,11 @@ pub(crate) fn body(function: &Function) -> Body {
     let is_raw = RAW.contains(&plain) || has_call_form(function);
     let takes = if is_raw { Takes::Raw } else { Takes::Resolved };
     let named = NAMED.iter().find(|(name, ..)| *name == entry);
-    let (_, name, first) = named.copied().unwrap_or((entry, entry, ""));
+    let (_, name, first) = match named {
+        Some(named) => *named,
+        None if entry.ends_with("_toint") => (entry, "to_int", ""),
+        None => (entry, entry, ""),
+    };
     Body { takes, name, first }
 }
 

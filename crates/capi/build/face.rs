@@ -6,6 +6,7 @@ use std::fmt::Write;
 use oxmpi_abi::table::{Argument, Form, Function, FunctionArgument, Intent, Length};
 
 use crate::bodies::{Body, Takes, body, has_call_form};
+use crate::tools::tool;
 
 /// The text of one face.
 pub(crate) fn face(function: &'static Function) -> String {
@@ -17,6 +18,10 @@ pub(crate) fn face(function: &'static Function) -> String {
         .collect();
     let name = &function.name;
     let code = match body.takes {
+        _ if !function.returns_code() => raw(function, body),
+        _ if function.name.starts_with("MPI_T_") && body.takes == Takes::Resolved => {
+            tool(function, body)
+        }
         Takes::Raw => raw(function, body),
         Takes::Resolved => resolved(function, body),
     };
@@ -29,7 +34,10 @@ pub(crate) fn face(function: &'static Function) -> String {
 
 /// The call of a body that takes raw arguments.
 fn raw(function: &'static Function, body: Body) -> String {
-    let mut given = vec![format!("FuncId::{}", function.name)];
+    let mut given = Vec::new();
+    if function.returns_code() {
+        given.push(format!("FuncId::{}", function.name));
+    }
     if !body.first.is_empty() {
         given.push(body.first.to_owned());
     }
@@ -217,6 +225,7 @@ fn resolved(function: &'static Function, body: Body) -> String {
         let facts = &argument.argument;
         match &facts.length {
             Some(Length::Argument(of)) if facts.intent != Intent::InOut => Some(*of),
+            Some(Length::Argument(of)) if is_changed_in_place(argument) => Some(*of),
             _ => None,
         }
     });
@@ -236,11 +245,12 @@ fn resolved(function: &'static Function, body: Body) -> String {
     }
     parts.given.extend(parts.places());
     let call = format!("{}({})", body.name(function), parts.given.join(", "));
-    if function.result != "int" || function.name.ends_with("_toint") {
-        return call;
-    }
     let text = parts.text(&call);
     let id = format!("FuncId::{}", function.name);
+    let run = |text: &str| match is_early {
+        true => format!("(|| {{ {text} }})()"),
+        false => format!("library().and_then(|library| {{ {text} }})"),
+    };
     match object {
         Some((name, kind)) if parts.taken.contains(&name) => {
             // The handle at the address, which the call changes.
@@ -250,8 +260,8 @@ fn resolved(function: &'static Function, body: Body) -> String {
                     format!("on_{on}({id}, handle, |library, handle| {{ {text} }})")
                 }
                 _ => format!(
-                    "let result = library().and_then(|library| {{ {text} }}); \
-                     outcome({id}, Some(On::{kind}(handle)), result)"
+                    "let result = {}; outcome({id}, Some(On::{kind}(handle)), result)",
+                    run(&text)
                 ),
             };
             format!(
@@ -260,6 +270,9 @@ fn resolved(function: &'static Function, body: Body) -> String {
                      Err(error) => return outcome({id}, None, Err(error)), \
                  }}; {call}"
             )
+        }
+        Some((name, kind)) if is_early => {
+            format!("outcome({id}, Some(On::{kind}({name})), {})", run(&text))
         }
         Some((name, kind)) => {
             let on = kind.to_lowercase();
@@ -280,9 +293,7 @@ fn resolved(function: &'static Function, body: Body) -> String {
         }
         None => {
             let on = on.map_or("None".to_owned(), |on| format!("Some(On::{on})"));
-            let library = if is_early { "(|| {" } else { "library().and_then(|library| {" };
-            let end = if is_early { "})()" } else { "})" };
-            format!("outcome({id}, {on}, {library} {text} {end})")
+            format!("outcome({id}, {on}, {})", run(&text))
         }
     }
 }
@@ -300,6 +311,14 @@ fn raised_on(function: &Function) -> Option<&'static str> {
         ("errhandler", "session") => Some("SessionCreation(errhandler)"),
         _ => None,
     }
+}
+
+/// Whether the argument is an array of numbers that the call changes.
+fn is_changed_in_place(argument: &FunctionArgument) -> bool {
+    let facts = &argument.argument;
+    facts.intent == Intent::InOut
+        && matches!(facts.length, Some(Length::Argument(_)))
+        && facts.kind.plain == "int"
 }
 
 impl Resolved {
@@ -353,6 +372,11 @@ impl Resolved {
                 self.given.push(text);
             }
             Intent::Out => self.output(argument),
+            Intent::InOut if is_changed_in_place(argument) => {
+                let text = self.array(argument, "array_mut").unwrap_or_default();
+                let text = self.fallible(&text);
+                self.given.push(text);
+            }
             Intent::InOut => match facts.kind.word {
                 "status" if facts.length.is_none() => {
                     let text =
@@ -400,8 +424,11 @@ impl Resolved {
         }
         let is_everywhere = facts.at == oxmpi_abi::table::Place::Everywhere;
         let text = match (facts.kind.word, &facts.length) {
+            ("string", _) if !is_everywhere => format!("|| unsafe {{ text({name}, {name:?}) }}"),
             _ if !is_everywhere => name.to_owned(),
-            ("string", _) => self.fallible(&format!("unsafe {{ strings::text({name}, {name:?}) }}")),
+            ("string", _) => {
+                self.fallible(&format!("unsafe {{ strings::text({name}, {name:?}) }}"))
+            }
             ("status", None) => {
                 format!("unsafe {{ {name}.as_ref() }}.ok_or_else(|| null({name:?}))?")
             }
@@ -410,11 +437,15 @@ impl Resolved {
                 self.check_request(argument, name);
                 name.to_owned()
             }
-            ("datatype", None) if only_reads(self.function) => {
+            ("datatype", None) if only_reads(self.function) && !self.has_keyval() => {
                 format!("&*unsafe {{ library.glance_at_datatype({name}) }}.of({name:?})?")
             }
             ("group", None) => self.found("group", facts),
             ("comm", None) => self.found("communicator", facts),
+            ("datatype", None) if self.has_keyval() => {
+                let found = format!("library.datatype({name}).of({name:?})");
+                self.fallible(&format!("{found}.map(|object| Named {{ handle: {name}, object }})"))
+            }
             ("datatype", None) => self.found("datatype", facts),
             ("op", None) => self.found("operation", facts),
             ("number", None) if facts.or.is_empty() => {
@@ -422,23 +453,18 @@ impl Resolved {
             }
             ("flag", None) => format!("{name} != 0"),
             (word, None) if is_number(word) => widened(word, name),
-            (word, Some(Length::Argument(of))) => {
+            (word, Some(_)) => {
                 let list = match word {
+                    _ if facts.or.contains(&"MPI_UNWEIGHTED") => "edge_weights",
                     "count" | "elements" => "arguments::numbers",
                     _ => "library::array",
                 };
-                let pointer = match word {
-                    "extent" => ".cast::<isize>()",
-                    _ if argument.constant => "",
-                    _ => ".cast_const()",
-                };
-                let text = format!(
-                    "{}.and_then(|n| unsafe {{ {list}({name}{pointer}, n, {name:?}) }})",
-                    self.length(of)
-                );
-                match list {
-                    "arguments::numbers" => format!("&{}", self.fallible(&text)),
-                    _ => self.fallible(&text),
+                match self.array(argument, list) {
+                    Some(text) if list == "arguments::numbers" => {
+                        format!("&{}", self.fallible(&text))
+                    }
+                    Some(text) => self.fallible(&text),
+                    None => name.to_owned(),
                 }
             }
             _ => name.to_owned(),
@@ -456,6 +482,33 @@ impl Resolved {
         }
     }
 
+    /// Whether the body calls attribute functions of the program, which get the handle.
+    fn has_keyval(&self) -> bool {
+        self.function.arguments.iter().any(|argument| argument.argument.kind.word == "keyval")
+    }
+
+    /// The result of the function `list` for an array whose length is known before the call.
+    fn array(&self, argument: &FunctionArgument, list: &str) -> Option<String> {
+        let after = |of: &str, sum: &str| {
+            let numbers = self.array(self.function.argument(of)?, "library::array")?;
+            Some(format!("{numbers}.and_then(|all| {sum}(all, {of:?}))"))
+        };
+        let count = match argument.argument.length.as_ref()? {
+            Length::Argument(of) => self.length(of),
+            Length::Dimensions => "comm.cartesian().map(|grid| grid.dims().len())".to_owned(),
+            Length::Last(of) => after(of, "last")?,
+            Length::Sum(of) => after(of, "sum")?,
+            _ => return None,
+        };
+        let pointer = match argument.argument.kind.word {
+            "extent" => ".cast::<isize>()",
+            _ if argument.constant || list == "array_mut" => "",
+            _ => ".cast_const()",
+        };
+        let name = argument.name();
+        Some(format!("{count}.and_then(|n| unsafe {{ {list}({name}{pointer}, n, {name:?}) }})"))
+    }
+
     /// The checked value of the argument that says how long an array is.
     fn length(&self, name: &str) -> String {
         let class = self.function.argument(name).map_or("", |of| of.argument.class);
@@ -466,17 +519,25 @@ impl Resolved {
     fn output(&mut self, argument: &FunctionArgument) {
         let (name, facts) = (argument.name(), &argument.argument);
         match (facts.kind.word, &facts.length) {
-            ("string", Some(Length::Constant(max))) => {
-                let Some(length) = self.length_after(name) else {
+            ("string", Some(Length::Constant(max))) => match self.length_after(name) {
+                Some(length) => {
+                    let statement = format!(
+                        "unsafe {{ put_named(value.as_ref(), abi::{max}, {name}, {name:?}, {length}) }}?;"
+                    );
+                    self.taken.push(length);
+                    self.results.push(Stored { name, statement, check: Check::After });
+                }
+                None => {
                     let statement = format!(
                         "unsafe {{ put_text(value.as_ref(), abi::{max} as usize, {name}, {name:?}) }}?;"
                     );
-                    return self.results.push(Stored { name, statement, check: Check::Before });
-                };
-                let statement = format!(
-                    "unsafe {{ put_named(value.as_ref(), abi::{max}, {name}, {name:?}, {length}) }}?;"
-                );
-                self.taken.push(length);
+                    self.results.push(Stored { name, statement, check: Check::Before });
+                }
+            },
+            ("string", Some(Length::Argument(of))) => self.sized_string(name, of),
+            ("attribute", None) => {
+                let place = format!("{name}.cast::<*const c_void>()");
+                let statement = format!("unsafe {{ put({place}, value, {name:?}) }}?;");
                 self.results.push(Stored { name, statement, check: Check::After });
             }
             ("status", None) => {
@@ -484,18 +545,16 @@ impl Resolved {
                 self.results.push(Stored { name, statement, check: Check::After });
             }
             ("pointer", None) => self.store(argument, "value"),
-            ("attribute", None) => {
-                // A flag says whether there is a value.
-                let flag = self.length_after(name).unwrap_or("");
-                let statement = format!("unsafe {{ store_found(value, {name}, {flag}) }}?;");
-                self.taken.push(flag);
-                self.results.push(Stored { name, statement, check: Check::After });
-            }
             (_, Some(Length::Argument(of))) => {
-                let length = self.length(of);
+                let mut length = format!("{}?", self.length(of));
+                if facts.or.contains(&"MPI_UNWEIGHTED") {
+                    length = format!(
+                        "if {name} as usize == abi::MPI_UNWEIGHTED {{ 0 }} else {{ {length} }}"
+                    );
+                }
                 self.given.push(match facts.or.contains(&"MPI_STATUSES_IGNORE") {
-                    true => format!("unsafe {{ Places::ignorable({name}, {length}?) }}"),
-                    false => format!("unsafe {{ Places::new({name}, {length}?, {name:?}) }}?"),
+                    true => format!("unsafe {{ Places::ignorable({name}, {length}) }}"),
+                    false => format!("unsafe {{ Places::new({name}, {length}, {name:?}) }}?"),
                 });
             }
             _ if facts.kind.is_memory() || facts.length.is_some() => {
@@ -505,11 +564,31 @@ impl Resolved {
         }
     }
 
-    /// The name of the argument after a string or an attribute, which belongs to it.
+    /// A string whose room is in another argument. An input does not count the closing zero; an
+    /// argument that is changed does, and becomes the size for the whole string.
+    fn sized_string(&mut self, name: &'static str, of: &'static str) {
+        let is_changed =
+            self.function.argument(of).is_some_and(|of| of.argument.intent == Intent::InOut);
+        let room = match is_changed {
+            true => self.length(of).replacen(of, &format!("unsafe {{ fetch({of}, {of:?}) }}?"), 1),
+            false => self.length(of),
+        };
+        let _ = write!(self.before, "let (place, room) = ({name}, {room}?); ");
+        let statement = match is_changed {
+            true => {
+                format!("unsafe {{ put_sized(value.as_ref(), room, place, {name:?}, {of}) }}?;")
+            }
+            false => format!("unsafe {{ put_text(value.as_ref(), room + 1, place, {name:?}) }}?;"),
+        };
+        self.results.push(Stored { name, statement, check: Check::After });
+    }
+
+    /// The name of the argument that takes the length of a string.
     fn length_after(&self, name: &str) -> Option<&'static str> {
         let mut rest =
             self.function.arguments.iter().skip_while(|argument| argument.name() != name);
-        rest.nth(1).map(FunctionArgument::name)
+        let next = rest.nth(1).filter(|next| next.argument.intent == Intent::Out)?;
+        Some(next.name())
     }
 
     fn store(&mut self, argument: &FunctionArgument, value: &str) {
@@ -556,7 +635,16 @@ impl Resolved {
         for result in self.results.iter().filter(|result| result.check == Check::Before) {
             let _ = write!(text, "present({0}, {0:?})?; ", result.name);
         }
+        let is_found =
+            self.results.len() > 1 && self.results.last().is_some_and(|last| last.name == "flag");
         match &self.results[..] {
+            // The flag says whether there are other results.
+            [results @ .., _] if is_found => {
+                let _ =
+                    write!(text, "let value = {call}?; let found = c_int::from(value.is_some()); ");
+                let _ = write!(text, "if let Some(value) = value {{ {} }} ", results[0].statement);
+                text += "unsafe { put(flag, found, \"flag\") }?; Ok(())";
+            }
             [] => {
                 let _ = write!(text, "{call}");
             }

@@ -2,35 +2,23 @@
 
 mod bodies;
 mod face;
+mod tools;
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use oxmpi_abi::coverage::Coverage;
-
 fn main() -> Result<(), Box<dyn Error>> {
-    let sources = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("src");
     let out = env::var("OUT_DIR")?;
     let out = Path::new(&out);
-    println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-changed=build");
 
-    let coverage = Coverage::scan(&sources)?;
-    for mistake in &coverage.mistakes {
-        println!("cargo::error={mistake}");
-    }
-    let defined: Vec<_> = coverage.defined.keys().map(|id| id.name()).collect();
-    let functions = oxmpi_abi::table::functions();
-    let faces: String = functions
-        .iter()
-        .filter(|function| !defined.contains(&&*function.name))
-        .map(face::face)
-        .collect();
+    let faces: String = oxmpi_abi::table::functions().iter().map(face::face).collect();
     fs::write(out.join("face.rs"), faces)?;
     link_arguments(out)
 }
+
 /// The compiler's version script exports only the `PMPI_` functions, since the weak `MPI_` names
 /// exist only in assembler. A second, anonymous script adds them. lld, the linker of the toolchain,
 /// joins the two scripts; GNU ld refuses.

@@ -211,9 +211,7 @@ impl Running {
     }
 }
 
-mpix! {
-    /// Open MPI's extension "CUDA". Test: tests/c/jobs/accelerator.c.
-    fn MPIX_Query_cuda_support() -> c_int {
-        c_int::from(library().is_ok_and(|library| library.accelerator.serves()))
-    }
+/// Open MPI's extension "CUDA". Test: tests/c/jobs/accelerator.c.
+pub(crate) fn query_cuda_support() -> c_int {
+    c_int::from(library().is_ok_and(|library| library.accelerator.serves()))
 }

@@ -9,6 +9,7 @@ use oxmpi_engine::Completion;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::datatype::ShortList;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::topology::check_index;
 use std::ffi::{c_int, c_void};
 use std::fmt::Display;
 use std::ops::Deref;
@@ -137,6 +138,39 @@ pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
     // SAFETY: by the contract of this function.
     let all = unsafe { array(first, count, argument) }?;
     Ok(all.iter().map(|number| (*number).into()).collect())
+}
+
+/// An array of numbers that the call changes.
+/// # Safety
+/// `first` must be null or point to `count` numbers, which nothing else reads or writes during the
+/// call.
+pub(crate) unsafe fn array_mut<'a>(
+    first: *mut c_int,
+    count: usize,
+    argument: &str,
+) -> Result<&'a mut [c_int]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    present(first, argument)?;
+    // SAFETY: not null, and valid by the contract of this function.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first, count) })
+}
+
+/// The length of an array that has as many entries as these numbers say together.
+pub(crate) fn sum(all: &[c_int], argument: &str) -> Result<usize> {
+    all.iter().enumerate().try_fold(0_usize, |sum, (at, number)| {
+        let number = usize::try_from(*number).map_err(|_| {
+            negative((*number).into(), &format!("{argument}[{at}]"), abi::MPI_ERR_ARG)
+        })?;
+        Ok(sum.saturating_add(number))
+    })
+}
+
+/// The length of an array that ends at the last of these numbers, which must not decrease.
+pub(crate) fn last(all: &[c_int], _: &str) -> Result<usize> {
+    check_index(all)?;
+    Ok(all.last().map_or(0, |end| *end as usize))
 }
 
 /// The type of a number of the plain or the large form.

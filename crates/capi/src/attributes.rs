@@ -4,25 +4,22 @@
 //! An attribute is removed from its object before its delete function is called, and restored if
 //! the function fails. Thus the function is called once, without locks, and may use the object.
 
-use crate::errors::{class_of, on_comm, on_none, outcome};
-use crate::library::{Running, fetch, library, null, put};
+use crate::arguments::{CommArgument, Named};
+use crate::errors::class_of;
+use crate::library::{Running, TypeRef};
 use crate::objects::objects;
-use crate::on::On;
 use crate::predefined;
-use oxmpi_abi::FuncId;
+use crate::strings::text;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
-use oxmpi_abi::types::{
-    Comm, CommCopyAttrFunction, CommDeleteAttrFunction, CopyFunction as OldCopyFunction, Datatype,
-    DeleteFunction as OldDeleteFunction, TypeCopyAttrFunction, TypeDeleteAttrFunction,
-    WinCopyAttrFunction, WinDeleteAttrFunction,
-};
-use oxmpi_core::{Communicator, Component};
+use oxmpi_abi::types::{CommCopyAttrFunction, CommDeleteAttrFunction};
+use oxmpi_core::Component;
 use oxmpi_objects::attribute::{
     Attribute, Attributes, CopyFunction, DeleteFunction, Keyval, ObjectKind, is_predefined,
 };
 use oxmpi_objects::error::{MpiError, Result};
-use std::ffi::{CStr, c_int, c_void};
+use std::borrow::Cow;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// MPI_COMM_NULL_COPY_FN is a null pointer, and MPI_COMM_DUP_FN is 1.
@@ -40,33 +37,6 @@ fn deleting(address: usize) -> DeleteFunction {
         abi::MPI_COMM_NULL_DELETE_FN => DeleteFunction::Nothing,
         other => DeleteFunction::User(other),
     }
-}
-
-fn create(
-    kind: ObjectKind,
-    copy: usize,
-    delete: usize,
-    place: *mut c_int,
-    extra_state: *mut c_void,
-) -> Result<()> {
-    if place.is_null() {
-        return Err(null("keyval"));
-    }
-    let extra_state = extra_state.expose_provenance();
-    let number = objects().keyvals.create(kind, copying(copy), deleting(delete), extra_state)?;
-    // SAFETY: the C program passes a place for an integer.
-    unsafe { put(place, number, "keyval") }
-}
-
-/// Frees the program's reference to a key.
-/// # Safety
-/// `place` must be null or a place with an integer.
-unsafe fn free(kind: ObjectKind, place: *mut c_int) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    let number = unsafe { fetch(place, "keyval") }?;
-    objects().keyvals.free(kind, number)?;
-    // SAFETY: `place` is not null, as `fetch` has checked, and holds an integer.
-    unsafe { put(place, abi::MPI_KEYVAL_INVALID, "keyval") }
 }
 
 fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
@@ -179,8 +149,7 @@ impl CopiedAttributes {
 }
 
 /// The attributes for a duplicate of an object, in their order. If a copy function fails, the
-/// copied attributes are deleted, and the duplication must fail. The caller must not borrow the
-/// library's tables, since functions of the program are called.
+/// copied attributes are deleted, and the duplication must fail.
 pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<CopiedAttributes> {
     let mut copied = CopiedAttributes(Vec::new());
     for attribute in from.snapshot() {
@@ -197,8 +166,7 @@ pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied
 }
 
 /// Deletes all attributes of an object, the youngest first. If a delete function fails, its
-/// attribute and all older ones stay, and the object must not be freed. The caller must not borrow
-/// the library's tables.
+/// attribute and all older ones stay, and the object must not be freed.
 pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Result<()> {
     while let Some(attribute) = attributes.take_youngest() {
         call_delete_taken(object, attributes, attribute)?;
@@ -242,7 +210,7 @@ pub(crate) fn set(
 }
 
 /// The value of an attribute.
-pub(crate) fn found(
+pub(crate) fn value(
     kind: ObjectKind,
     attributes: &Attributes,
     number: c_int,
@@ -251,258 +219,116 @@ pub(crate) fn found(
     if found.is_none() {
         objects().keyvals.get(kind, number)?;
     }
-    Ok(found.map(std::ptr::with_exposed_provenance))
+    Ok(found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const()))
 }
 
-/// # Safety
-/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
-unsafe fn get(
+/// Test for communicators: tests/c/attr_comm.c; for datatypes: tests/c/attr_type.c. The functions
+/// for all kinds of objects have the same type, since all handles are addresses.
+pub(crate) fn create_keyval(
     kind: ObjectKind,
-    attributes: &Attributes,
-    number: c_int,
-    value: *mut c_void,
-    flag: *mut c_int,
-) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe { store_found(found(kind, attributes, number)?, value, flag) }
+    copy: Option<CommCopyAttrFunction>,
+    delete: Option<CommDeleteAttrFunction>,
+    extra_state: *mut c_void,
+) -> Result<c_int> {
+    let copy = copying(copy.map_or(0, |function| function as usize));
+    let delete = deleting(delete.map_or(0, |function| function as usize));
+    objects().keyvals.create(kind, copy, delete, extra_state.expose_provenance())
 }
 
-/// # Safety
-/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
-pub(crate) unsafe fn store_found(
-    found: Option<*const c_void>,
-    value: *mut c_void,
-    flag: *mut c_int,
-) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        if let Some(found) = found {
-            put(value.cast::<*const c_void>(), found, "attribute_val")?;
-        }
-        put(flag, c_int::from(found.is_some()), "flag")
-    }
+/// Frees the program's reference to a key, which stays valid for attributes that have it.
+pub(crate) fn free_keyval(kind: ObjectKind, keyval: c_int) -> Result<c_int> {
+    objects().keyvals.free(kind, keyval)?;
+    Ok(abi::MPI_KEYVAL_INVALID)
 }
 
-/// # Safety
-/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
-unsafe fn get_of_comm(
-    comm: Comm,
+/// MPI-5.0 section 7.7.2; section 9.1.2 for the predefined attributes, which each communicator has.
+pub(crate) fn comm_get_attr(
+    library: &'static Running,
+    comm: &CommArgument,
     keyval: c_int,
-    value: *mut c_void,
-    flag: *mut c_int,
-    function: FuncId,
-) -> c_int {
-    on_comm(function, comm, |library, communicator| {
-        // SAFETY: by the contract of this function.
-        unsafe {
-            if is_predefined(keyval) {
-                return store_found(
-                    predefined::attribute(library, keyval).map(<*const c_int>::cast),
-                    value,
-                    flag,
-                );
-            }
-            get(ObjectKind::Comm, &communicator.attributes, keyval, value, flag)
-        }
-    })
+) -> Result<Option<*const c_void>> {
+    if is_predefined(keyval) {
+        return Ok(predefined::attribute(library, keyval).map(<*const c_int>::cast));
+    }
+    value(ObjectKind::Comm, &comm.attributes, keyval)
 }
 
-/// Runs a call that may call the program's attribute functions. It borrows no table.
-fn with_comm(
-    function: FuncId,
-    comm: Comm,
-    call: impl FnOnce(&'static Running, &Arc<Communicator>) -> Result<()>,
-) -> c_int {
-    let result = (|| {
-        let library = library()?;
-        let communicator = Arc::clone(&*library.communicator(comm)?);
-        call(library, &communicator)
-    })();
-    outcome(function, Some(On::Comm(comm)), result)
-}
-
-/// Sets an attribute of a communicator. The texts of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE
-/// are read here; later changes of the texts have no effect.
-fn set_of_comm(
+/// The texts of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE are read here; later changes of the
+/// texts have no effect.
+pub(crate) fn comm_set_attr(
     library: &Running,
-    (comm, communicator): (Comm, &Communicator),
+    comm: &CommArgument,
     keyval: c_int,
     value: *mut c_void,
 ) -> Result<()> {
-    if !matches!(keyval, MPIX_MCA_COLL | MPIX_COLL_BASE_ASSOCIATIVE) {
-        return set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value);
-    }
-    if value.is_null() {
-        return Err(null("attribute_val"));
-    }
-    // SAFETY: mpi-ext.h defines the value of this attribute as a string.
-    let text = unsafe { CStr::from_ptr(value.cast()) }.to_string_lossy();
-    let wrong = |text: String| MpiError::new(abi::MPI_ERR_ARG, text);
-    if keyval == MPIX_COLL_BASE_ASSOCIATIVE {
-        let said = match text.trim() {
-            "0" => Some(false),
-            "1" => Some(true),
-            "unset" => None,
-            other => {
-                let text = format!(
-                    "the attribute MPIX_COLL_BASE_ASSOCIATIVE is '{other}': expected one of 0, 1, unset"
-                );
-                return Err(wrong(text));
-            }
-        };
-        library.process.take_associative_on(communicator, Some(said))?;
-        return set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value);
-    }
-    let component = Component::named(text.trim())
-        .map_err(|bad| wrong(format!("the attribute MPIX_MCA_COLL: {bad}")))?;
-    library.process.name_component(communicator, Some(component))?;
-    set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value)
-}
-
-fn delete_of_comm(
-    library: &Running,
-    (comm, communicator): (Comm, &Communicator),
-    keyval: c_int,
-) -> Result<()> {
-    delete(ObjectKind::Comm, comm, &communicator.attributes, keyval)?;
     match keyval {
-        MPIX_MCA_COLL => library.process.name_component(communicator, None)?,
-        MPIX_COLL_BASE_ASSOCIATIVE => library.process.take_associative_on(communicator, None)?,
+        MPIX_MCA_COLL => {
+            let name = given_text(value)?;
+            let component = Component::named(name.trim()).map_err(|bad| {
+                MpiError::new(abi::MPI_ERR_ARG, format!("the attribute MPIX_MCA_COLL: {bad}"))
+            })?;
+            library.process.name_component(comm, Some(component))?;
+        }
+        MPIX_COLL_BASE_ASSOCIATIVE => {
+            let said = match given_text(value)?.trim() {
+                "0" => Some(false),
+                "1" => Some(true),
+                "unset" => None,
+                other => {
+                    let text = format!(
+                        "the attribute MPIX_COLL_BASE_ASSOCIATIVE is '{other}': expected one of 0, 1, unset"
+                    );
+                    return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+                }
+            };
+            library.process.take_associative_on(comm, Some(said))?;
+        }
+        _ => {}
+    }
+    set(ObjectKind::Comm, comm.handle, &comm.attributes, keyval, value)
+}
+
+/// The value of an attribute that `mpi-ext.h` defines as a string.
+fn given_text<'a>(value: *mut c_void) -> Result<Cow<'a, str>> {
+    // SAFETY: the program passes a string.
+    Ok(String::from_utf8_lossy(unsafe { text(value.cast(), "attribute_val") }?))
+}
+
+pub(crate) fn comm_delete_attr(
+    library: &Running,
+    comm: &CommArgument,
+    keyval: c_int,
+) -> Result<()> {
+    delete(ObjectKind::Comm, comm.handle, &comm.attributes, keyval)?;
+    match keyval {
+        MPIX_MCA_COLL => library.process.name_component(comm, None)?,
+        MPIX_COLL_BASE_ASSOCIATIVE => library.process.take_associative_on(comm, None)?,
         _ => {}
     }
     Ok(())
 }
 
-fn with_type(
-    function: FuncId,
-    datatype: Datatype,
-    call: impl FnOnce(&Attributes) -> Result<()>,
-) -> c_int {
-    on_none(function, |library| {
-        let datatype = Arc::clone(&*library.datatype(datatype)?);
-        call(&datatype.attributes)
-    })
+pub(crate) fn type_set_attr(
+    _: &Running,
+    datatype: Named<TypeRef<'_>>,
+    keyval: c_int,
+    value: *mut c_void,
+) -> Result<()> {
+    set(ObjectKind::Type, datatype.handle, &datatype.attributes, keyval, value)
 }
 
-mpi! {
-    /// Test for communicators: tests/c/attr_comm.c.
-    fn MPI_Comm_create_keyval(
-        comm_copy_attr_fn: Option<CommCopyAttrFunction>,
-        comm_delete_attr_fn: Option<CommDeleteAttrFunction>,
-        comm_keyval: *mut c_int,
-        extra_state: *mut c_void,
-    ) -> c_int {
-        let (copy, delete) = (comm_copy_attr_fn.map_or(0, |f| f as usize), comm_delete_attr_fn.map_or(0, |f| f as usize));
-        let result = create(ObjectKind::Comm, copy, delete, comm_keyval, extra_state);
-        outcome(FuncId::MPI_Comm_create_keyval, None, result)
-    }
+pub(crate) fn type_get_attr(
+    _: &Running,
+    datatype: Named<TypeRef<'_>>,
+    keyval: c_int,
+) -> Result<Option<*const c_void>> {
+    value(ObjectKind::Type, &datatype.attributes, keyval)
+}
 
-    /// Test for datatypes: tests/c/attr_type.c.
-    fn MPI_Type_create_keyval(
-        type_copy_attr_fn: Option<TypeCopyAttrFunction>,
-        type_delete_attr_fn: Option<TypeDeleteAttrFunction>,
-        type_keyval: *mut c_int,
-        extra_state: *mut c_void,
-    ) -> c_int {
-        let (copy, delete) = (type_copy_attr_fn.map_or(0, |f| f as usize), type_delete_attr_fn.map_or(0, |f| f as usize));
-        let result = create(ObjectKind::Type, copy, delete, type_keyval, extra_state);
-        outcome(FuncId::MPI_Type_create_keyval, None, result)
-    }
-
-    fn MPI_Win_create_keyval(
-        win_copy_attr_fn: Option<WinCopyAttrFunction>,
-        win_delete_attr_fn: Option<WinDeleteAttrFunction>,
-        win_keyval: *mut c_int,
-        extra_state: *mut c_void,
-    ) -> c_int {
-        let (copy, delete) = (win_copy_attr_fn.map_or(0, |f| f as usize), win_delete_attr_fn.map_or(0, |f| f as usize));
-        let result = create(ObjectKind::Win, copy, delete, win_keyval, extra_state);
-        outcome(FuncId::MPI_Win_create_keyval, None, result)
-    }
-
-    fn MPI_Keyval_create(
-        copy_fn: Option<OldCopyFunction>,
-        delete_fn: Option<OldDeleteFunction>,
-        keyval: *mut c_int,
-        extra_state: *mut c_void,
-    ) -> c_int {
-        let (copy, delete) = (copy_fn.map_or(0, |f| f as usize), delete_fn.map_or(0, |f| f as usize));
-        outcome(FuncId::MPI_Keyval_create, None, create(ObjectKind::Comm, copy, delete, keyval, extra_state))
-    }
-
-    /// The key stays valid for attributes that have it.
-    fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place with a key.
-        outcome(FuncId::MPI_Comm_free_keyval, None, unsafe { free(ObjectKind::Comm, comm_keyval) })
-    }
-
-    fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place with a key.
-        outcome(FuncId::MPI_Type_free_keyval, None, unsafe { free(ObjectKind::Type, type_keyval) })
-    }
-
-    fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place with a key.
-        outcome(FuncId::MPI_Win_free_keyval, None, unsafe { free(ObjectKind::Win, win_keyval) })
-    }
-
-    fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place with a key.
-        outcome(FuncId::MPI_Keyval_free, None, unsafe { free(ObjectKind::Comm, keyval) })
-    }
-
-    fn MPI_Comm_set_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void) -> c_int {
-        with_comm(FuncId::MPI_Comm_set_attr, comm, |library, communicator| {
-            set_of_comm(library, (comm, communicator), comm_keyval, attribute_val)
-        })
-    }
-
-    /// MPI-5.0 section 7.7.2; section 9.1.2 for the predefined attributes, which each communicator
-    /// has.
-    fn MPI_Comm_get_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
-        // SAFETY: the C program passes the address of a pointer and a place for an integer.
-        unsafe { get_of_comm(comm, comm_keyval, attribute_val, flag, FuncId::MPI_Comm_get_attr) }
-    }
-
-    fn MPI_Comm_delete_attr(comm: Comm, comm_keyval: c_int) -> c_int {
-        with_comm(FuncId::MPI_Comm_delete_attr, comm, |library, communicator| {
-            delete_of_comm(library, (comm, communicator), comm_keyval)
-        })
-    }
-
-    fn MPI_Attr_put(comm: Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
-        with_comm(FuncId::MPI_Attr_put, comm, |library, communicator| {
-            set_of_comm(library, (comm, communicator), keyval, attribute_val)
-        })
-    }
-
-    fn MPI_Attr_get(comm: Comm, keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
-        // SAFETY: the C program passes the address of a pointer and a place for an integer.
-        unsafe { get_of_comm(comm, keyval, attribute_val, flag, FuncId::MPI_Attr_get) }
-    }
-
-    fn MPI_Attr_delete(comm: Comm, keyval: c_int) -> c_int {
-        with_comm(FuncId::MPI_Attr_delete, comm, |library, communicator| {
-            delete_of_comm(library, (comm, communicator), keyval)
-        })
-    }
-
-    fn MPI_Type_set_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void) -> c_int {
-        with_type(FuncId::MPI_Type_set_attr, datatype, |attributes| {
-            set(ObjectKind::Type, datatype, attributes, type_keyval, attribute_val)
-        })
-    }
-
-    fn MPI_Type_get_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
-        with_type(FuncId::MPI_Type_get_attr, datatype, |attributes| {
-            // SAFETY: the C program passes the address of a pointer and a place for an integer.
-            unsafe { get(ObjectKind::Type, attributes, type_keyval, attribute_val, flag) }
-        })
-    }
-
-    fn MPI_Type_delete_attr(datatype: Datatype, type_keyval: c_int) -> c_int {
-        with_type(FuncId::MPI_Type_delete_attr, datatype, |attributes| {
-            delete(ObjectKind::Type, datatype, attributes, type_keyval)
-        })
-    }
+pub(crate) fn type_delete_attr(
+    _: &Running,
+    datatype: Named<TypeRef<'_>>,
+    keyval: c_int,
+) -> Result<()> {
+    delete(ObjectKind::Type, datatype.handle, &datatype.attributes, keyval)
 }

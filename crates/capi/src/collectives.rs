@@ -198,7 +198,13 @@ pub(crate) fn barrier(function: FuncId, comm: Comm, form: CallForm) -> c_int {
     })
 }
 
-pub(crate) fn bcast(function: FuncId, data: BufferArgs, root: c_int, comm: Comm, form: CallForm) -> c_int {
+pub(crate) fn bcast(
+    function: FuncId,
+    data: BufferArgs,
+    root: c_int,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
     if matches!(form, CallForm::Blocking)
         && let Some(done) = short::bcast(data, root, comm)
     {

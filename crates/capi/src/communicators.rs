@@ -207,11 +207,7 @@ pub(crate) fn comm_create_group(
     library.process.create_group(comm, &*check_origin(comm, group?)?, tag)
 }
 
-pub(crate) fn comm_compare(
-    _: &Running,
-    comm1: &CommArgument,
-    comm2: CommRef<'_>,
-) -> Result<c_int> {
+pub(crate) fn comm_compare(_: &Running, comm1: &CommArgument, comm2: CommRef<'_>) -> Result<c_int> {
     Ok(match comm1.compare(&comm2)? {
         CommComparison::Identical => abi::MPI_IDENT,
         CommComparison::Congruent => abi::MPI_CONGRUENT,

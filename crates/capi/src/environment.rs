@@ -1,7 +1,7 @@
 //! Initialisation, finalisation and inquiry (MPI-5.0 chapters 9 and 11).
 
 use crate::checkpoints;
-use crate::errors::{end_job, on_none, outcome, put_string};
+use crate::errors::{end_job, outcome};
 use crate::info;
 use crate::library::{self, Running, WorldModel, put, running_unless_closed};
 use crate::life;
@@ -63,96 +63,75 @@ pub(crate) fn level_before_init() -> Option<c_int> {
     Some(said.map_or(abi::MPI_THREAD_SINGLE, |(level, _)| LEVELS[level as usize]))
 }
 
-/// The error of MPI_Finalize without the World Model; sessions are finalised by
-/// MPI_Session_finalize.
-fn not_finalizable() -> MpiError {
-    match library::library() {
-        Ok(_) => {
-            let text = "the World Model is not initialised, or was finalised before; sessions end by MPI_Session_finalize";
-            MpiError::new(abi::MPI_ERR_OTHER, text)
-        }
-        Err(error) => error,
-    }
+pub(crate) fn init(function: FuncId, _: *mut c_int, _: *mut *mut *mut c_char) -> c_int {
+    outcome(function, None, initialize(abi::MPI_THREAD_SINGLE).map(drop))
 }
 
-mpi! {
-    fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
-        outcome(FuncId::MPI_Init, None, initialize(abi::MPI_THREAD_SINGLE).map(drop))
-    }
+/// # Safety
+/// `provided` must be null or writable.
+pub(crate) unsafe fn init_thread(
+    function: FuncId,
+    _: *mut c_int,
+    _: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    // SAFETY: by the contract of this function.
+    let store = |level| unsafe { put(provided, level, "provided") };
+    outcome(function, None, initialize(required).and_then(store))
+}
 
-    fn MPI_Init_thread(
-        _argc: *mut c_int,
-        _argv: *mut *mut *mut c_char,
-        required: c_int,
-        provided: *mut c_int,
-    ) -> c_int {
-        // SAFETY: the C program passes a place for an integer.
-        let result = initialize(required).and_then(|level| unsafe { put(provided, level, "provided") });
-        outcome(FuncId::MPI_Init_thread, None, result)
-    }
+pub(crate) fn initialized() -> Result<bool> {
+    Ok(library::is_initialized())
+}
 
-    fn MPI_Initialized(flag: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place for an integer.
-        let result = unsafe { put(flag, c_int::from(library::is_initialized()), "flag") };
-        outcome(FuncId::MPI_Initialized, None, result)
-    }
+pub(crate) fn finalized() -> Result<bool> {
+    Ok(library::is_finalized())
+}
 
-    fn MPI_Finalized(flag: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place for an integer.
-        let result = unsafe { put(flag, c_int::from(library::is_finalized()), "flag") };
-        outcome(FuncId::MPI_Finalized, None, result)
-    }
+/// Without the World Model the call is an error: sessions are finalised by MPI_Session_finalize.
+pub(crate) fn finalize(_: &Running) -> Result<()> {
+    let Some(library) = running_unless_closed() else {
+        let text = "the World Model is not initialised, or was finalised before; sessions end by MPI_Session_finalize";
+        return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
+    };
+    library.end_world()
+}
 
-    fn MPI_Finalize() -> c_int {
-        let result = running_unless_closed().ok_or_else(not_finalizable).and_then(Running::end_world);
-        outcome(FuncId::MPI_Finalize, None, result)
-    }
+/// Without the World Model, the level of the process. Sessions may have lower levels
+/// (MPI_Session_get_info).
+pub(crate) fn query_thread(library: &Running) -> Result<c_int> {
+    Ok(library.world.get().map_or_else(|| library.level(), |world| world.level))
+}
 
-    /// Without the World Model, the level of the process. Sessions may have lower levels
-    /// (MPI_Session_get_info).
-    fn MPI_Query_thread(provided: *mut c_int) -> c_int {
-        on_none(FuncId::MPI_Query_thread, |library| {
-            let level = library.world.get().map_or_else(|| library.level(), |world| world.level);
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(provided, level, "provided") }
-        })
-    }
+/// Without the World Model, the thread of the first MPI_Session_init is the main thread.
+pub(crate) fn is_thread_main(library: &Running) -> Result<bool> {
+    let main = library.world.get().map_or(library.first_thread, |world| world.main_thread);
+    Ok(std::thread::current().id() == main)
+}
 
-    /// Without the World Model, the thread of the first MPI_Session_init is the main thread.
-    fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
-        on_none(FuncId::MPI_Is_thread_main, |library| {
-            let known = library.world.get().map_or(library.first_thread, |world| world.main_thread);
-            let main = std::thread::current().id() == known;
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(flag, c_int::from(main), "flag") }
-        })
+/// Ends the whole job and does not return.
+pub(crate) fn abort(_: FuncId, _: Comm, errorcode: c_int) -> ! {
+    if library::library().is_err() {
+        let text =
+            format!("MPI_Abort was called with code {errorcode} while MPI was not initialised");
+        end_job(errorcode, &text);
     }
+    end_job(errorcode, "")
+}
 
-    /// Ends the whole job and does not return.
-    fn MPI_Abort(_comm: Comm, errorcode: c_int) -> c_int {
-        if library::library().is_err() {
-            let text = format!("MPI_Abort was called with code {errorcode} while MPI was not initialised");
-            end_job(errorcode, &text);
-        }
-        end_job(errorcode, "")
+/// MPI-5.0 section 9.1.2: the kinds of hardware resources, each with whether the calling thread is
+/// restricted to one of the kind. Test: tests/c/hw_resources.c.
+pub(crate) fn get_hw_resource_info() -> Result<InfoHandle> {
+    let mut info = Info::new();
+    for part in oxmpi_sys::hardware::parts() {
+        let value: &[u8] = if part.is_single { b"true" } else { b"false" };
+        // The kernel's names fit in an info.
+        let _ = info.set(format!("linux://{}", part.kind).as_bytes(), value);
     }
+    Ok(info::enlist(info))
+}
 
-    /// MPI-5.0 section 9.1.2: the kinds of hardware resources, each with whether the calling thread
-    /// is restricted to one of the kind. Test: tests/c/hw_resources.c.
-    fn MPI_Get_hw_resource_info(hw_info: *mut InfoHandle) -> c_int {
-        let mut info = Info::new();
-        for part in oxmpi_sys::hardware::parts() {
-            let value: &[u8] = if part.is_single { b"true" } else { b"false" };
-            // The kernel's names fit in an info.
-            let _ = info.set(format!("linux://{}", part.kind).as_bytes(), value);
-        }
-        outcome(FuncId::MPI_Get_hw_resource_info, None, info::give(info, hw_info, "hw_info"))
-    }
-
-    fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
-        outcome(FuncId::MPI_Get_processor_name, None, {
-            // SAFETY: the C program passes room for MPI_MAX_PROCESSOR_NAME characters.
-            unsafe { put_string(&oxmpi_sys::host::name(), abi::MPI_MAX_PROCESSOR_NAME, name, resultlen) }
-        })
-    }
+pub(crate) fn get_processor_name() -> Result<String> {
+    Ok(oxmpi_sys::host::name())
 }

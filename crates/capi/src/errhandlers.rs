@@ -4,17 +4,16 @@
 //! each `get`), and the objects with the handler. The handler is removed when both are zero, so the
 //! program may free it while an object has it.
 
-use crate::errors::{self, on_comm, outcome};
+use crate::arguments::CommArgument;
+use crate::errors;
 use crate::files;
-use crate::library::{fetch, library, null, put};
+use crate::library::{Running, library, null};
 use crate::objects::{locked, objects};
 use crate::on::On;
+use crate::sessions;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{
-    Comm, CommErrhandlerFunction, Errhandler, File, FileErrhandlerFunction,
-    SessionErrhandlerFunction, WinErrhandlerFunction,
-};
+use oxmpi_abi::types::{CommErrhandlerFunction, Errhandler, File};
 use oxmpi_core::handler::{ErrorHandler, HandlerCell};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
@@ -37,6 +36,15 @@ impl HandlerKind {
             HandlerKind::Win => "windows",
             HandlerKind::File => "files",
             HandlerKind::Session => "sessions",
+        }
+    }
+
+    const fn argument(self) -> &'static str {
+        match self {
+            HandlerKind::Comm => "comm_errhandler_fn",
+            HandlerKind::Win => "win_errhandler_fn",
+            HandlerKind::File => "file_errhandler_fn",
+            HandlerKind::Session => "session_errhandler_fn",
         }
     }
 }
@@ -146,41 +154,8 @@ pub(crate) fn of_int(int: u32) -> u64 {
     objects().errhandlers.from_int(int).raw()
 }
 
-fn create(
-    kind: HandlerKind,
-    function: Option<usize>,
-    what: &str,
-    place: *mut Errhandler,
-) -> Result<()> {
-    let function = function.ok_or_else(|| null(what))?;
-    if place.is_null() {
-        return Err(null("errhandler"));
-    }
-    let counts = HandlerCounts { held: 1, attached: 0 };
-    let handle =
-        objects().errhandlers.insert(UserHandler { kind, function, counts: Mutex::new(counts) });
-    // SAFETY: the C program passes a place for a handle.
-    unsafe { put(place, handle.raw() as Errhandler, "errhandler") }
-}
-
-/// Frees one reference of the program.
-fn free(handle: Errhandler) -> Result<()> {
-    if is_predefined(handle)? {
-        return Ok(());
-    }
-    let over = counted(handle, |_, counts| {
-        counts.held -= 1;
-        Ok(counts.are_zero())
-    })?;
-    if over {
-        let freed = objects().errhandlers.free(Handle::from_raw(handle as u64));
-        freed.map_err(|bad| no_handler(handle, bad))?;
-    }
-    Ok(())
-}
-
-/// Runs a call on the error handler cell of a file. For MPI_FILE_NULL this is the default for new
-/// files.
+/// Runs a call on the error handler cell of a file. For MPI_FILE_NULL, even before MPI_Init, this is
+/// the default for new files.
 fn of_file<R>(file: File, query: impl FnOnce(&HandlerCell) -> Result<R>) -> Result<R> {
     match file {
         abi::MPI_FILE_NULL => query(&objects().file_handler),
@@ -188,98 +163,80 @@ fn of_file<R>(file: File, query: impl FnOnce(&HandlerCell) -> Result<R>) -> Resu
     }
 }
 
-mpi! {
-    /// Test of this module: tests/c/errhandler_user.c.
-    fn MPI_Comm_create_errhandler(comm_errhandler_fn: Option<CommErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
-        let function = comm_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_Comm_create_errhandler, None, create(HandlerKind::Comm, function, "comm_errhandler_fn", errhandler))
-    }
+/// Test of this module: tests/c/errhandler_user.c. The functions for all kinds of objects have the
+/// same type, since all handles are addresses.
+pub(crate) fn create_errhandler(
+    kind: HandlerKind,
+    function: Option<CommErrhandlerFunction>,
+) -> Result<Errhandler> {
+    let function = function.ok_or_else(|| null(kind.argument()))? as usize;
+    let counts = Mutex::new(HandlerCounts { held: 1, attached: 0 });
+    let handle = objects().errhandlers.insert(UserHandler { kind, function, counts });
+    Ok(handle.raw() as Errhandler)
+}
 
-    fn MPI_Win_create_errhandler(win_errhandler_fn: Option<WinErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
-        let function = win_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_Win_create_errhandler, None, create(HandlerKind::Win, function, "win_errhandler_fn", errhandler))
+/// Test: tests/c/errhandler_inherit.c.
+pub(crate) fn comm_set_errhandler(
+    library: &Running,
+    comm: &CommArgument,
+    errhandler: Errhandler,
+) -> Result<()> {
+    comm.errhandler_cell().set(attach(errhandler, HandlerKind::Comm)?);
+    if comm.handle == abi::MPI_COMM_SELF {
+        library.own_handler_is_set.store(true, Ordering::Relaxed);
     }
+    Ok(())
+}
 
-    fn MPI_File_create_errhandler(file_errhandler_fn: Option<FileErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
-        let function = file_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_File_create_errhandler, None, create(HandlerKind::File, function, "file_errhandler_fn", errhandler))
-    }
+/// The program must free the new reference.
+pub(crate) fn comm_get_errhandler(_: &Running, comm: &CommArgument) -> Result<Errhandler> {
+    Ok(refer(comm.errhandler_cell()))
+}
 
-    fn MPI_Session_create_errhandler(session_errhandler_fn: Option<SessionErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
-        let function = session_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_Session_create_errhandler, None, create(HandlerKind::Session, function, "session_errhandler_fn", errhandler))
-    }
+pub(crate) fn file_set_errhandler(file: File, errhandler: Errhandler) -> Result<()> {
+    of_file(file, |cell| {
+        cell.set(attach(errhandler, HandlerKind::File)?);
+        Ok(())
+    })
+}
 
-    /// Test: tests/c/errhandler_inherit.c.
-    fn MPI_Comm_set_errhandler(comm: Comm, errhandler: Errhandler) -> c_int {
-        on_comm(FuncId::MPI_Comm_set_errhandler, comm, |library, communicator| {
-            communicator.errhandler_cell().set(attach(errhandler, HandlerKind::Comm)?);
-            if comm == abi::MPI_COMM_SELF {
-                library.own_handler_is_set.store(true, Ordering::Relaxed);
-            }
-            Ok(())
-        })
-    }
+/// The program must free the new reference.
+pub(crate) fn file_get_errhandler(file: File) -> Result<Errhandler> {
+    of_file(file, |cell| Ok(refer(cell)))
+}
 
-    /// The program must free the new reference.
-    fn MPI_Comm_get_errhandler(comm: Comm, errhandler: *mut Errhandler) -> c_int {
-        on_comm(FuncId::MPI_Comm_get_errhandler, comm, |_, communicator| {
-            if errhandler.is_null() {
-                return Err(null("errhandler"));
-            }
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(errhandler, refer(communicator.errhandler_cell()), "errhandler") }
-        })
+/// MPI-5.0 section 9.5.
+pub(crate) fn call_errhandler(
+    function: FuncId,
+    on: impl FnOnce(usize) -> On,
+    handle: usize,
+    errorcode: c_int,
+) -> c_int {
+    let on = on(handle);
+    let found = match on {
+        On::File(file) => of_file(file, |_| Ok(())),
+        On::Session(session) => sessions::find(session).map(drop),
+        On::Win(win) => library().and_then(|library| library.window(win).map(drop)),
+        _ => library().and_then(|library| library.communicator(handle).map(drop)),
+    };
+    match found.and_then(|()| errors::check_code(errorcode)) {
+        Ok(()) => errors::call_handler(function, on, errorcode),
+        Err(error) => errors::raise(function, Some(on), error),
     }
+}
 
-    /// MPI-5.0 section 9.5.
-    fn MPI_Comm_call_errhandler(comm: Comm, errorcode: c_int) -> c_int {
-        let checked = library().and_then(|library| {
-            library.communicator(comm)?;
-            errors::check_code(errorcode)
-        });
-        match checked {
-            Ok(()) => errors::call_handler(FuncId::MPI_Comm_call_errhandler, On::Comm(comm), errorcode),
-            Err(error) => errors::raise(FuncId::MPI_Comm_call_errhandler, Some(On::Comm(comm)), error),
-        }
+/// Frees one reference of the program. Predefined handlers stay valid.
+pub(crate) fn errhandler_free(errhandler: Errhandler) -> Result<Errhandler> {
+    if is_predefined(errhandler)? {
+        return Ok(abi::MPI_ERRHANDLER_NULL);
     }
-
-    fn MPI_File_set_errhandler(file: File, errhandler: Errhandler) -> c_int {
-        let set = of_file(file, |cell| {
-            cell.set(attach(errhandler, HandlerKind::File)?);
-            Ok(())
-        });
-        outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), set)
+    let over = counted(errhandler, |_, counts| {
+        counts.held -= 1;
+        Ok(counts.are_zero())
+    })?;
+    if over {
+        let freed = objects().errhandlers.free(Handle::from_raw(errhandler as u64));
+        freed.map_err(|bad| no_handler(errhandler, bad))?;
     }
-
-    /// The program must free the new reference.
-    fn MPI_File_get_errhandler(file: File, errhandler: *mut Errhandler) -> c_int {
-        let got = of_file(file, |cell| {
-            if errhandler.is_null() {
-                return Err(null("errhandler"));
-            }
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(errhandler, refer(cell), "errhandler") }
-        });
-        outcome(FuncId::MPI_File_get_errhandler, Some(On::File(file)), got)
-    }
-
-    /// MPI-5.0 section 9.5.
-    fn MPI_File_call_errhandler(fh: File, errorcode: c_int) -> c_int {
-        match of_file(fh, |_| errors::check_code(errorcode)) {
-            Ok(()) => errors::call_handler(FuncId::MPI_File_call_errhandler, On::File(fh), errorcode),
-            Err(error) => errors::raise(FuncId::MPI_File_call_errhandler, Some(On::File(fh)), error),
-        }
-    }
-
-    /// Predefined handlers stay valid.
-    fn MPI_Errhandler_free(errhandler: *mut Errhandler) -> c_int {
-        outcome(FuncId::MPI_Errhandler_free, None, (|| {
-            // SAFETY: the C program passes a place with a handle.
-            let handle = unsafe { fetch(errhandler, "errhandler") }?;
-            free(handle)?;
-            // SAFETY: `errhandler` is not null, as `fetch` has checked, and holds a handle.
-            unsafe { put(errhandler, abi::MPI_ERRHANDLER_NULL, "errhandler") }
-        })())
-    }
+    Ok(abi::MPI_ERRHANDLER_NULL)
 }

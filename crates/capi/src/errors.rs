@@ -7,11 +7,10 @@
 use crate::arguments::{CommArgument, Named};
 use crate::errhandlers::{self, HandlerKind};
 use crate::files;
-use crate::library::{self, put, running};
+use crate::library::{self, running};
 use crate::objects::{locked, objects};
 use crate::on::On;
 use crate::sessions;
-use crate::strings::put_named;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::{error_class_name, error_class_text};
@@ -21,7 +20,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt_client::client::{Client, abort_unjoined};
 use oxmpi_shm::segment::RankState;
 use std::cell::RefCell;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -76,10 +75,7 @@ pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int 
     let code = error.class();
     let handler = active_handler(on);
     if handler.ends_the_job() {
-        end_job(
-            code,
-            &format!("{function}: {}: {error}\n{}", name(code), advice(code, handler.handle)),
-        );
+        end_job(code, &format!("{function}: {}: {error}\n{}", name(code), advice(handler.handle)));
     }
     note_last(code, function, error);
     // The handler gets the class of the failed operation; the caller gets MPI_ERR_IN_STATUS or its
@@ -103,11 +99,8 @@ fn note_last(code: c_int, function: FuncId, error: MpiError) {
 pub(crate) fn call_handler(function: FuncId, on: On, code: c_int) -> c_int {
     let handler = active_handler(Some(on));
     if handler.ends_the_job() {
-        let text = format!(
-            "{function}: the program reports {}\n{}",
-            name(code),
-            advice(code, handler.handle)
-        );
+        let text =
+            format!("{function}: the program reports {}\n{}", name(code), advice(handler.handle));
         end_job(code, &text);
     }
     handler.call(code);
@@ -269,23 +262,21 @@ pub(crate) fn class_of(code: c_int) -> Result<c_int> {
     })
 }
 
-fn advice(code: c_int, handler: Errhandler) -> String {
+fn advice(handler: Errhandler) -> String {
     let name = match handler {
         abi::MPI_ERRORS_ABORT => "MPI_ERRORS_ABORT",
         _ => "MPI_ERRORS_ARE_FATAL",
     };
-    match code {
-        abi::MPI_ERR_UNSUPPORTED_OPERATION => {
-            "This version of OxMPI does not have the function; `oxmpi info --missing` lists all of them."
-                .to_owned()
+    match () {
+        () if library::is_forked() => {
+            "The forked process ends; the rank and its job go on.".to_owned()
         }
-        _ if library::is_forked() => "The forked process ends; the rank and its job go on.".to_owned(),
-        _ if library::is_inside() => format!("The error handler is {name}, so the job ends."),
-        _ if library::library().is_err() => format!(
+        () if library::is_inside() => format!("The error handler is {name}, so the job ends."),
+        () if library::library().is_err() => format!(
             "Before MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is {name} \
              (parameter mpi_initial_errhandler): the job ends."
         ),
-        _ => format!(
+        () => format!(
             "The error handler is {name}, so the job ends; with MPI_ERRORS_RETURN the call returns the error."
         ),
     }
@@ -295,7 +286,7 @@ fn advice(code: c_int, handler: Errhandler) -> String {
 pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     // SAFETY: a null pointer means all streams, whose buffers must not be lost.
     unsafe { libc::fflush(std::ptr::null_mut()) };
-    // An exit code has 8 bits, and must not look like success. The launcher prints the whole code.
+    // An exit code has 8 bits, and 0 would mean success. The launcher prints the whole code.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
     let said = || {
         if text.is_empty() { format!("MPI_Abort was called with code {code}") } else { text.into() }
@@ -326,43 +317,21 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-mpi! {
-    /// MPI-5.0 section 9.4. If the last failed call of this thread returned this code, the text has
-    /// the details of that error.
-    fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
-        outcome(FuncId::MPI_Error_string, None, (|| {
-            let (Some(name), Some(text)) = (error_class_name(errorcode), error_class_text(errorcode)) else {
-                check_code(errorcode)?;
-                let said = locked(&objects().codes).text(errorcode).unwrap_or_default().to_vec();
-                // SAFETY: the C program passes room for MPI_MAX_ERROR_STRING characters.
-                return unsafe { put_named(&said, abi::MPI_MAX_ERROR_STRING, string, "string", resultlen) };
-            };
-            let last = LAST.try_with(|last| match &*last.borrow() {
-                Some((code, detail)) if *code == errorcode => format!("; the last one was {detail}"),
-                _ => String::new(),
-            });
-            let text = format!("{name}: {text}{}", last.unwrap_or_default());
-            // SAFETY: the C program passes room for MPI_MAX_ERROR_STRING characters.
-            unsafe { put_string(&text, abi::MPI_MAX_ERROR_STRING, string, resultlen) }
-        })())
-    }
-
-    fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place for an integer.
-        let result = class_of(errorcode).and_then(|class| unsafe { put(errorclass, class, "errorclass") });
-        outcome(FuncId::MPI_Error_class, None, result)
-    }
+/// MPI-5.0 section 9.4. If the last failed call of this thread returned this code, the text has the
+/// details of that error.
+pub(crate) fn error_string(errorcode: c_int) -> Result<Vec<u8>> {
+    let (Some(name), Some(text)) = (error_class_name(errorcode), error_class_text(errorcode))
+    else {
+        check_code(errorcode)?;
+        return Ok(locked(&objects().codes).text(errorcode).unwrap_or_default().to_vec());
+    };
+    let last = LAST.try_with(|last| match &*last.borrow() {
+        Some((code, detail)) if *code == errorcode => format!("; the last one was {detail}"),
+        _ => String::new(),
+    });
+    Ok(format!("{name}: {text}{}", last.unwrap_or_default()).into())
 }
 
-/// Copies a string with its closing zero. The stored length does not count the zero.
-/// # Safety
-/// `room` must be null or have room for `max` characters, `length` be null or writable.
-pub(crate) unsafe fn put_string(
-    text: &str,
-    max: c_int,
-    room: *mut c_char,
-    length: *mut c_int,
-) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe { put_named(text.as_bytes(), max, room, "the string", length) }
+pub(crate) fn error_class(errorcode: c_int) -> Result<c_int> {
+    class_of(errorcode)
 }

@@ -45,11 +45,7 @@ pub(crate) fn group_translate_ranks(
     Ok(())
 }
 
-pub(crate) fn group_compare(
-    _: &Running,
-    group1: Arc<Group>,
-    group2: Arc<Group>,
-) -> Result<c_int> {
+pub(crate) fn group_compare(_: &Running, group1: Arc<Group>, group2: Arc<Group>) -> Result<c_int> {
     group1.check_origin(&group2, "group2")?;
     Ok(match group1.compare(&group2) {
         GroupRelation::Identical => abi::MPI_IDENT,
@@ -90,19 +86,11 @@ pub(crate) fn group_difference(
     Ok(group1.difference(&group2))
 }
 
-pub(crate) fn group_incl(
-    _: &Running,
-    group: Arc<Group>,
-    ranks: &[c_int],
-) -> Result<Group> {
+pub(crate) fn group_incl(_: &Running, group: Arc<Group>, ranks: &[c_int]) -> Result<Group> {
     group.include(ranks)
 }
 
-pub(crate) fn group_excl(
-    _: &Running,
-    group: Arc<Group>,
-    ranks: &[c_int],
-) -> Result<Group> {
+pub(crate) fn group_excl(_: &Running, group: Arc<Group>, ranks: &[c_int]) -> Result<Group> {
     group.exclude(ranks)
 }
 

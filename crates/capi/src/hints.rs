@@ -1,16 +1,15 @@
 //! Assertions about a communicator (MPI-5.0 section 7.4.4), and the component of its collectives.
 
-use crate::errors::on_comm;
+use crate::arguments::CommArgument;
 use crate::info;
-use oxmpi_abi::FuncId;
+use crate::library::Running;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_MCA_COLL_KEY;
-use oxmpi_abi::types::{Comm, Info as InfoHandle};
+use oxmpi_abi::types::Info as InfoHandle;
 use oxmpi_core::Component;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::hints::CommHints;
 use oxmpi_objects::info::Info;
-use std::ffi::c_int;
 
 /// The settings of a new communicator from an info.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,33 +44,27 @@ fn wrong(why: &str) -> MpiError {
     MpiError::new(abi::MPI_ERR_INFO_VALUE, format!("the info key {MPIX_MCA_COLL_KEY}: {why}"))
 }
 
-mpi! {
-    /// Unknown hints are ignored. Test: tests/c/info_comm.c.
-    fn MPI_Comm_set_info(comm: Comm, info: InfoHandle) -> c_int {
-        on_comm(FuncId::MPI_Comm_set_info, comm, |_, communicator| {
-            let info = info::given(info)?;
-            match (CommInfo::of(&info)?.component, communicator.component()) {
-                (Some(wanted), served) if served != Some(wanted) => {
-                    let now = served.map_or("those that the parameters name", Component::name);
-                    return Err(wrong(&format!(
-                        "'{wanted}' is wanted, but the components of a communicator ({now}) are fixed when it is made: \
-                         give it to MPI_Comm_dup_with_info, or set the attribute MPIX_MCA_COLL of the parent"
-                    )));
-                }
-                _ => communicator.set_hints(communicator.hints().updated(&info)),
-            }
-            Ok(())
-        })
+/// Unknown hints are ignored. Test: tests/c/info_comm.c.
+pub(crate) fn comm_set_info(_: &Running, comm: &CommArgument, info: InfoHandle) -> Result<()> {
+    let info = info::given(info)?;
+    match (CommInfo::of(&info)?.component, comm.component()) {
+        (Some(wanted), served) if served != Some(wanted) => {
+            let now = served.map_or("those that the parameters name", Component::name);
+            return Err(wrong(&format!(
+                "'{wanted}' is wanted, but the components of a communicator ({now}) are fixed when it is made: \
+                 give it to MPI_Comm_dup_with_info, or set the attribute MPIX_MCA_COLL of the parent"
+            )));
+        }
+        _ => comm.set_hints(comm.hints().updated(&info)),
     }
+    Ok(())
+}
 
-    /// Returns all known hints with their current values. Test: tests/c/info_comm.c.
-    fn MPI_Comm_get_info(comm: Comm, info_used: *mut InfoHandle) -> c_int {
-        on_comm(FuncId::MPI_Comm_get_info, comm, |_, communicator| {
-            let mut info = communicator.hints().info();
-            if let Some(component) = communicator.component() {
-                info.set(MPIX_MCA_COLL_KEY.as_bytes(), component.name().as_bytes())?;
-            }
-            info::give(info, info_used, "info_used")
-        })
+/// Returns all known hints with their current values. Test: tests/c/info_comm.c.
+pub(crate) fn comm_get_info(_: &Running, comm: &CommArgument) -> Result<InfoHandle> {
+    let mut info = comm.hints().info();
+    if let Some(component) = comm.component() {
+        info.set(MPIX_MCA_COLL_KEY.as_bytes(), component.name().as_bytes())?;
     }
+    Ok(info::enlist(info))
 }

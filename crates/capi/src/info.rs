@@ -3,9 +3,8 @@
 use crate::arguments::NewObject;
 use crate::environment::level_before_init;
 use crate::errors::outcome;
-use crate::library::{self, Running, fetch, null, put};
+use crate::library::{self, Running, null, put};
 use crate::objects::{locked, objects};
-use crate::strings::{put_text, text};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Info as InfoHandle, Offset};
@@ -99,13 +98,17 @@ pub(crate) fn given(handle: InfoHandle) -> Result<Info> {
     }
 }
 
+/// The handle of a new info.
+pub(crate) fn enlist(info: Info) -> InfoHandle {
+    objects().infos.insert(info.into()).raw() as InfoHandle
+}
+
 pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
     }
-    let handle = objects().infos.insert(info.into());
     // SAFETY: the C program passes a place for a handle.
-    unsafe { put(place, handle.raw() as InfoHandle, what) }
+    unsafe { put(place, enlist(info), what) }
 }
 
 impl NewObject for Info {
@@ -153,151 +156,76 @@ pub(crate) fn change<R>(
     }
 }
 
-/// A copy of a value, so that the program's memory is written without locks.
+/// Test of this module: tests/c/info_basic.c.
+pub(crate) fn info_create() -> Result<InfoHandle> {
+    Ok(enlist(Info::new()))
+}
+
+/// MPI-5.0 section 11.2.1: the contents of MPI_INFO_ENV, at any time. Without arguments, the
+/// command line of the process is used. Tests: tests/c/info_env.c, tests/c/info_env_before_init.c.
 /// # Safety
-/// `key` must be null or a string.
-unsafe fn value_of(info: InfoHandle, key: *const c_char) -> Result<Option<Box<[u8]>>> {
+/// See `arguments`; `info` must be null or writable.
+pub(crate) unsafe fn info_create_env(
+    function: FuncId,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    info: *mut InfoHandle,
+) -> c_int {
     // SAFETY: by the contract of this function.
-    let key = unsafe { text(key, "key") }?;
+    let mut words = unsafe { arguments(argc, argv) };
+    if words.is_empty() {
+        words = own_arguments();
+    }
+    outcome(function, None, give(environment(&words, ranks_known(), level_known()), info, "info"))
+}
+
+pub(crate) fn info_dup(info: InfoHandle) -> Result<InfoHandle> {
+    Ok(enlist(read(info, |info| Ok(info.clone()))?))
+}
+
+pub(crate) fn info_free(info: InfoHandle) -> Result<InfoHandle> {
+    change(info, |_| Ok(()))?;
+    let freed = objects().infos.free(Handle::from_raw(info as u64));
+    freed.map_err(|bad| no_info(info, bad))?;
+    Ok(abi::MPI_INFO_NULL)
+}
+
+pub(crate) fn info_set(info: InfoHandle, key: &[u8], value: &[u8]) -> Result<()> {
+    change(info, |info| info.set(key, value))
+}
+
+pub(crate) fn info_delete(info: InfoHandle, key: &[u8]) -> Result<()> {
+    change(info, |info| info.delete(key))
+}
+
+/// The result is a copy, so that the program's memory is written without locks.
+pub(crate) fn info_get_string(info: InfoHandle, key: &[u8]) -> Result<Option<Box<[u8]>>> {
     read(info, |info| Ok(info.get(key)?.map(Into::into)))
 }
 
-mpi! {
-    /// Test of this module: tests/c/info_basic.c.
-    fn MPI_Info_create(info: *mut InfoHandle) -> c_int {
-        outcome(FuncId::MPI_Info_create, None, give(Info::new(), info, "info"))
-    }
+/// MPI-5.0 section 16 (deprecated).
+pub(crate) fn info_get_valuelen(info: InfoHandle, key: &[u8]) -> Result<Option<c_int>> {
+    read(info, |info| Ok(info.get(key)?.map(|value| value.len() as c_int)))
+}
 
-    /// MPI-5.0 section 11.2.1: the contents of MPI_INFO_ENV, at any time. Without arguments, the
-    /// command line of the process is used. Tests: tests/c/info_env.c,
-    /// tests/c/info_env_before_init.c.
-    fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut InfoHandle) -> c_int {
-        // SAFETY: the C program passes the arguments of main, or none.
-        let mut words = unsafe { arguments(argc, argv) };
-        if words.is_empty() {
-            words = own_arguments();
-        }
-        let made = environment(&words, ranks_known(), level_known());
-        outcome(FuncId::MPI_Info_create_env, None, give(made, info, "info"))
-    }
+pub(crate) fn info_get_nkeys(info: InfoHandle) -> Result<c_int> {
+    read(info, |info| Ok(info.len() as c_int))
+}
 
-    fn MPI_Info_dup(info: InfoHandle, newinfo: *mut InfoHandle) -> c_int {
-        let result = read(info, |info| Ok(info.clone())).and_then(|copy| give(copy, newinfo, "newinfo"));
-        outcome(FuncId::MPI_Info_dup, None, result)
-    }
+pub(crate) fn info_get_nthkey(info: InfoHandle, n: usize) -> Result<Box<[u8]>> {
+    read(info, |info| Ok(info.key(n as c_int)?.into()))
+}
 
-    fn MPI_Info_free(info: *mut InfoHandle) -> c_int {
-        outcome(FuncId::MPI_Info_free, None, (|| {
-            // SAFETY: the C program passes a place with a handle.
-            let handle = unsafe { fetch(info, "info") }?;
-            change(handle, |_| Ok(()))?;
-            let freed = objects().infos.free(Handle::from_raw(handle as u64));
-            freed.map_err(|bad| no_info(handle, bad))?;
-            // SAFETY: `info` is not null, as `fetch` has checked, and holds a handle.
-            unsafe { put(info, abi::MPI_INFO_NULL, "info") }
-        })())
+/// MPI-5.0 section 20.2: the sizes of the types that the ABI leaves open, in bytes.
+pub(crate) fn abi_get_info() -> Result<InfoHandle> {
+    let sizes = [
+        ("mpi_aint_size", size_of::<Aint>()),
+        ("mpi_count_size", size_of::<Count>()),
+        ("mpi_offset_size", size_of::<Offset>()),
+    ];
+    let mut made = Info::new();
+    for (key, bytes) in sizes {
+        made.set(key.as_bytes(), bytes.to_string().as_bytes())?;
     }
-
-    fn MPI_Info_set(info: InfoHandle, key: *const c_char, value: *const c_char) -> c_int {
-        // SAFETY: the C program passes strings.
-        let strings = unsafe { text(key, "key").and_then(|key| Ok((key, text(value, "value")?))) };
-        let result = strings.and_then(|(key, value)| change(info, |info| info.set(key, value)));
-        outcome(FuncId::MPI_Info_set, None, result)
-    }
-
-    fn MPI_Info_delete(info: InfoHandle, key: *const c_char) -> c_int {
-        // SAFETY: the C program passes a string.
-        let key = unsafe { text(key, "key") };
-        outcome(FuncId::MPI_Info_delete, None, key.and_then(|key| change(info, |info| info.delete(key))))
-    }
-
-    /// `buflen` becomes the size for the whole value with its closing zero. A longer value is cut.
-    fn MPI_Info_get_string(
-        info: InfoHandle,
-        key: *const c_char,
-        buflen: *mut c_int,
-        value: *mut c_char,
-        flag: *mut c_int,
-    ) -> c_int {
-        outcome(FuncId::MPI_Info_get_string, None, (|| {
-            // SAFETY: the C program passes a string, room for `buflen` characters, and two
-            // integers.
-            unsafe {
-                let found = value_of(info, key)?;
-                let room = fetch(buflen, "buflen")?;
-                let Ok(size) = usize::try_from(room) else {
-                    return Err(MpiError::new(abi::MPI_ERR_ARG, format!("buflen is {room}; it must not be negative")));
-                };
-                if let Some(found) = &found {
-                    if size > 0 {
-                        put_text(found, size, value, "value")?;
-                    }
-                    put(buflen, found.len() as c_int + 1, "buflen")?;
-                }
-                put(flag, c_int::from(found.is_some()), "flag")
-            }
-        })())
-    }
-
-    /// MPI-5.0 section 16 (deprecated). `value` has room for `valuelen` characters and a closing
-    /// zero. A longer value is cut.
-    fn MPI_Info_get(info: InfoHandle, key: *const c_char, valuelen: c_int, value: *mut c_char, flag: *mut c_int) -> c_int {
-        outcome(FuncId::MPI_Info_get, None, (|| {
-            let Ok(size) = usize::try_from(valuelen) else {
-                let text = format!("valuelen is {valuelen}; it must not be negative");
-                return Err(MpiError::new(abi::MPI_ERR_ARG, text));
-            };
-            // SAFETY: the C program passes a string, room for `valuelen + 1` characters, and an
-            // integer.
-            unsafe {
-                let found = value_of(info, key)?;
-                if let Some(found) = &found {
-                    put_text(found, size + 1, value, "value")?;
-                }
-                put(flag, c_int::from(found.is_some()), "flag")
-            }
-        })())
-    }
-
-    /// MPI-5.0 section 16 (deprecated). The length does not count the closing zero.
-    fn MPI_Info_get_valuelen(info: InfoHandle, key: *const c_char, valuelen: *mut c_int, flag: *mut c_int) -> c_int {
-        outcome(FuncId::MPI_Info_get_valuelen, None, (|| {
-            // SAFETY: the C program passes a string and places for two integers.
-            unsafe {
-                let found = value_of(info, key)?;
-                if let Some(found) = &found {
-                    put(valuelen, found.len() as c_int, "valuelen")?;
-                }
-                put(flag, c_int::from(found.is_some()), "flag")
-            }
-        })())
-    }
-
-    fn MPI_Info_get_nkeys(info: InfoHandle, nkeys: *mut c_int) -> c_int {
-        let count = read(info, |info| Ok(info.len() as c_int));
-        // SAFETY: the C program passes a place for an integer.
-        outcome(FuncId::MPI_Info_get_nkeys, None, count.and_then(|n| unsafe { put(nkeys, n, "nkeys") }))
-    }
-
-    fn MPI_Info_get_nthkey(info: InfoHandle, n: c_int, key: *mut c_char) -> c_int {
-        let found = read(info, |info| Ok(Box::<[u8]>::from(info.key(n)?)));
-        // SAFETY: the C program passes room for MPI_MAX_INFO_KEY characters.
-        let result = found.and_then(|found| unsafe { put_text(&found, abi::MPI_MAX_INFO_KEY as usize, key, "key") });
-        outcome(FuncId::MPI_Info_get_nthkey, None, result)
-    }
-
-    /// MPI-5.0 section 20.2: the sizes of the types that the ABI leaves open, in bytes.
-    fn MPI_Abi_get_info(info: *mut InfoHandle) -> c_int {
-        let sizes = [
-            ("mpi_aint_size", size_of::<Aint>()),
-            ("mpi_count_size", size_of::<Count>()),
-            ("mpi_offset_size", size_of::<Offset>()),
-        ];
-        let mut made = Info::new();
-        for (key, bytes) in sizes {
-            // Keys and values fit in an info.
-            let _ = made.set(key.as_bytes(), bytes.to_string().as_bytes());
-        }
-        outcome(FuncId::MPI_Abi_get_info, None, give(made, info, "info"))
-    }
+    Ok(enlist(made))
 }

@@ -80,34 +80,49 @@ mod windows;
 
 /// The functions of the library that run the calls, each with the name of its function.
 mod bodies {
+    pub(crate) use crate::accelerator::query_cuda_support;
     pub(crate) use crate::arrays::*;
+    pub(crate) use crate::attributes::*;
     pub(crate) use crate::buffered::*;
-    pub(crate) use crate::collectives::*;
     pub(crate) use crate::collectives::reductions::*;
     pub(crate) use crate::collectives::vector::*;
+    pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
     pub(crate) use crate::contents::*;
     pub(crate) use crate::datatypes::*;
     pub(crate) use crate::duplicates::*;
+    pub(crate) use crate::environment::*;
+    pub(crate) use crate::errhandlers::*;
+    pub(crate) use crate::errorcodes::*;
     pub(crate) use crate::failure::*;
-    pub(crate) use crate::files::*;
     pub(crate) use crate::files::datareps::*;
     pub(crate) use crate::files::manage::*;
     pub(crate) use crate::files::views::*;
+    pub(crate) use crate::files::*;
     pub(crate) use crate::fortran_abi::*;
     pub(crate) use crate::fortran_types::*;
     pub(crate) use crate::grequests::*;
     pub(crate) use crate::groups::*;
+    pub(crate) use crate::hints::*;
+    pub(crate) use crate::info::*;
     pub(crate) use crate::matched::*;
+    pub(crate) use crate::memory::*;
+    pub(crate) use crate::names::*;
     pub(crate) use crate::neighborhood::*;
     pub(crate) use crate::operations::*;
     pub(crate) use crate::p2p::*;
     pub(crate) use crate::pack::*;
     pub(crate) use crate::partitioned::*;
     pub(crate) use crate::persistent::*;
+    pub(crate) use crate::ports::*;
     pub(crate) use crate::request_status::*;
     pub(crate) use crate::requests::*;
+    pub(crate) use crate::sessions::*;
+    pub(crate) use crate::spawn::*;
     pub(crate) use crate::statuses::*;
+    pub(crate) use crate::tool::bodies::*;
+    pub(crate) use crate::topology::*;
+    pub(crate) use crate::trivial::*;
     pub(crate) use crate::windows::access::*;
     pub(crate) use crate::windows::create::*;
     pub(crate) use crate::windows::objects::*;
@@ -115,23 +130,25 @@ mod bodies {
 }
 
 /// The C face, which the build script writes from the table of functions.
+// SAFETY of all calls: the contract of the C interface (see `mpi!`).
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unused_unsafe)]
 mod face {
     use crate::arguments::{self, *};
-    use crate::attributes::store_found;
     use crate::bodies::*;
     use crate::errors::*;
     use crate::files::on_file;
     use crate::library::{self, *};
     use crate::on::On;
     use crate::sessions::on_session;
-    use crate::statuses::put_status;
     use crate::strings::{self, *};
+    use crate::tool;
     use crate::windows::on_win;
     use oxmpi_abi::FuncId;
     use oxmpi_abi::constants as abi;
+    use oxmpi_abi::types::Session;
     use oxmpi_abi::types::*;
     use oxmpi_engine::Mode;
+    use oxmpi_objects::attribute::ObjectKind;
     use oxmpi_objects::datatype::Form as TypeForm;
     use std::ffi::{c_char, c_int, c_void};
 

@@ -3,16 +3,14 @@
 //! The memory comes from the heap in this process's segment, from which receivers copy long
 //! messages directly. If the heap is full, the memory is ordinary, which is only slower.
 
-use crate::errors::on_none;
-use crate::library::{Running, null, put};
-use oxmpi_abi::FuncId;
+use crate::library::Running;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Info};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_sys::memory::Memory;
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -62,7 +60,8 @@ fn alignment(info: Info) -> Result<usize> {
     })
 }
 
-fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
+/// Memory of size 0 has its own address, and must be freed. Test: tests/c/alloc_mem.c.
+pub(crate) fn alloc_mem(library: &Running, size: Aint, info: Info) -> Result<*mut c_void> {
     let bytes = usize::try_from(size).map_err(|_| {
         MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}; it must not be negative"))
     })?;
@@ -84,42 +83,25 @@ fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
         // first calls `forget_memory`, which ends all uses of this value.
         library.process.keep_memory(&unsafe { Memory::from_raw(at, bytes, Arc::new(())) });
     }
-    Ok(address)
+    Ok(std::ptr::with_exposed_provenance_mut(address))
 }
 
-mpi! {
-    /// `baseptr` is the address of a pointer. Memory of size 0 has its own address, and must be
-    /// freed. Test: tests/c/alloc_mem.c.
-    fn MPI_Alloc_mem(size: Aint, info: Info, baseptr: *mut c_void) -> c_int {
-        on_none(FuncId::MPI_Alloc_mem, |library| {
-            if baseptr.is_null() {
-                return Err(null("baseptr"));
-            }
-            let address = allocate(library, size, info)?;
-            let memory: *mut c_void = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: the C program passes the address of a pointer.
-            unsafe { put(baseptr.cast::<*mut c_void>(), memory, "baseptr") }
-        })
+/// A null pointer is ignored, as by free(3): programs rely on it.
+pub(crate) fn free_mem(library: &Running, base: *mut c_void) -> Result<()> {
+    if base.is_null() {
+        return Ok(());
     }
-
-    /// A null pointer is ignored, as by free(3): programs rely on it.
-    fn MPI_Free_mem(base: *mut c_void) -> c_int {
-        on_none(FuncId::MPI_Free_mem, |library| {
-            if base.is_null() {
-                return Ok(());
-            }
-            let address = base.addr();
-            library.process.forget_memory(address);
-            // SAFETY: the C program does not use the memory any more.
-            let freed = unsafe {
-                library.process.heap().is_some_and(|heap| heap.free(address))
-                    || library.ordinary_memory.free(address)
-            };
-            if freed {
-                return Ok(());
-            }
-            let text = format!("base is {base:p}, which MPI_Alloc_mem did not return, or which was freed before");
-            Err(MpiError::new(abi::MPI_ERR_BASE, text))
-        })
+    let address = base.addr();
+    library.process.forget_memory(address);
+    // SAFETY: the C program does not use the memory any more.
+    let freed = unsafe {
+        library.process.heap().is_some_and(|heap| heap.free(address))
+            || library.ordinary_memory.free(address)
+    };
+    if freed {
+        return Ok(());
     }
+    let text =
+        format!("base is {base:p}, which MPI_Alloc_mem did not return, or which was freed before");
+    Err(MpiError::new(abi::MPI_ERR_BASE, text))
 }

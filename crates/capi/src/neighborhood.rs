@@ -54,13 +54,7 @@ impl Buffer {
     }
 }
 
-fn neighbor(
-    function: FuncId,
-    send: Buffer,
-    receive: Buffer,
-    comm: Comm,
-    form: CallForm,
-) -> c_int {
+fn neighbor(function: FuncId, send: Buffer, receive: Buffer, comm: Comm, form: CallForm) -> c_int {
     on_comm(function, comm, |library, communicator| {
         let around: Neighborhood<'_> = communicator.neighborhood()?;
         let (input, sent) = send.place(library, &around.sent())?;

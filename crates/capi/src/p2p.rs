@@ -4,8 +4,8 @@
 //! contiguous bytes first tries the low-latency path. All other calls, wrong calls included, take
 //! the full path.
 
-use crate::errors::{on_comm, outcome};
 use crate::arguments::{BufferArgs, CommArgument};
+use crate::errors::{on_comm, outcome};
 use crate::library::{Running, at_hand, null, put};
 use crate::on::On;
 use crate::requests;

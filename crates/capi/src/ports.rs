@@ -1,21 +1,18 @@
 //! Connections between jobs by a port, a published name or a socket (MPI-5.0 sections 11.9, 11.10).
 
-use crate::arguments::NewObject;
-use crate::errors::{on_comm, on_none};
+use crate::arguments::CommArgument;
 use crate::info;
-use crate::library::{Running, null};
+use crate::library::Running;
 use crate::spawn::why;
-use crate::strings::{put_text, text};
-use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Info};
+use oxmpi_abi::types::Info;
 use oxmpi_core::Communicator;
 use oxmpi_core::dynamic::join::{INTRODUCTION, Introduction};
 use oxmpi_core::dynamic::meet::{Broker, MeetOptions, PortAnswer};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt_client::client::{Client, Meeting, UniverseError};
 use oxmpi_sys::socket;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,16 +27,7 @@ fn error_of(class: c_int) -> impl Fn(UniverseError) -> MpiError {
     move |error| MpiError::new(class, why(error))
 }
 
-/// # Safety
-/// `string` must be null or a string that lives during the call.
-unsafe fn launcher_string(
-    string: *const c_char,
-    what: &str,
-    longest: usize,
-    class: c_int,
-) -> Result<String> {
-    // SAFETY: by the contract of this function.
-    let bytes = unsafe { text(string, what) }?;
+fn launcher_string(bytes: &[u8], what: &str, longest: usize, class: c_int) -> Result<String> {
     let string = String::from_utf8_lossy(bytes).into_owned();
     if string.is_empty() || string.len() > longest || string.contains('\n') {
         let text =
@@ -49,18 +37,13 @@ unsafe fn launcher_string(
     Ok(string)
 }
 
-/// # Safety
-/// `port_name` must be null or a string that lives during the call.
-unsafe fn port_of(port_name: *const c_char) -> Result<String> {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        launcher_string(
-            port_name,
-            "port_name",
-            abi::MPI_MAX_PORT_NAME as usize - 1,
-            abi::MPI_ERR_PORT,
-        )
-    }
+fn port_of(port_name: &[u8]) -> Result<String> {
+    let longest = abi::MPI_MAX_PORT_NAME as usize - 1;
+    launcher_string(port_name, "port_name", longest, abi::MPI_ERR_PORT)
+}
+
+fn service_of(service_name: &[u8], class: c_int) -> Result<String> {
+    launcher_string(service_name, "service_name", LONGEST_NAME, class)
 }
 
 /// The launcher, as the broker of one port.
@@ -130,25 +113,22 @@ fn is_global(info: Info) -> Result<bool> {
     }
 }
 
-fn meet(
+fn meet<'a>(
     library: &'static Running,
     comm: &Communicator,
-    (port_name, info, root): (*const c_char, Info, c_int),
-    accepts: bool,
-    place: *mut Comm,
-) -> Result<()> {
+    port_name: impl FnOnce() -> Result<&'a [u8]>,
+    (info, root, accepts): (Info, c_int, bool),
+) -> Result<Communicator> {
     // The other ranks wait for the root, so its broker reports errors of its arguments.
     let is_root = comm.rank() == root;
     let otherwise = (!accepts).then_some(CONNECT_PATIENCE);
     let patience = if is_root { patience(info, otherwise) } else { Ok(None) };
     let way = MeetOptions { accepts, patience: *patience.as_ref().unwrap_or(&None) };
-    let made = library.process.meet(comm, root, way, || {
+    library.process.meet(comm, root, way, || {
         patience?;
-        // SAFETY: the C program passes a string.
-        let port = unsafe { port_of(port_name) }?;
+        let port = port_of(port_name()?)?;
         Ok(Box::new(AtPort { client: library.client.clone(), accepts, port }))
-    })?;
-    unsafe { (made).give(library, place, "newcomm") }
+    })
 }
 
 fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
@@ -165,97 +145,71 @@ fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
     Introduction::decode(&bytes).ok_or_else(|| MpiError::new(abi::MPI_ERR_OTHER, text()))
 }
 
-mpi! {
-    /// All processes of this user on this machine can use the port. Test: tests/c/ports.c.
-    fn MPI_Open_port(info: Info, port_name: *mut c_char) -> c_int {
-        on_none(FuncId::MPI_Open_port, |library| {
-            info::given(info)?;
-            if port_name.is_null() {
-                return Err(null("port_name"));
-            }
-            let port = library.client.open_port().map_err(error_of(abi::MPI_ERR_PORT))?;
-            // SAFETY: the C program passes room for MPI_MAX_PORT_NAME characters.
-            unsafe { put_text(port.as_bytes(), abi::MPI_MAX_PORT_NAME as usize, port_name, "port_name") }
-        })
-    }
+/// All processes of this user on this machine can use the port. Test: tests/c/ports.c.
+pub(crate) fn open_port(library: &Running, info: Info) -> Result<String> {
+    info::given(info)?;
+    library.client.open_port().map_err(error_of(abi::MPI_ERR_PORT))
+}
 
-    fn MPI_Close_port(port_name: *const c_char) -> c_int {
-        on_none(FuncId::MPI_Close_port, |library| {
-            // SAFETY: the C program passes a string.
-            let port = unsafe { port_of(port_name) }?;
-            library.client.close_port(&port).map_err(error_of(abi::MPI_ERR_PORT))
-        })
-    }
+pub(crate) fn close_port(library: &Running, port_name: &[u8]) -> Result<()> {
+    library.client.close_port(&port_of(port_name)?).map_err(error_of(abi::MPI_ERR_PORT))
+}
 
-    /// Waits forever, or for the seconds of the info key "timeout".
-    fn MPI_Comm_accept(
-        port_name: *const c_char,
-        info: Info,
-        root: c_int,
-        comm: Comm,
-        newcomm: *mut Comm,
-    ) -> c_int {
-        on_comm(FuncId::MPI_Comm_accept, comm, |library, communicator| {
-            meet(library, communicator, (port_name, info, root), true, newcomm)
-        })
-    }
+/// Waits forever, or for the seconds of the info key "timeout".
+pub(crate) fn comm_accept<'a>(
+    library: &'static Running,
+    port_name: impl FnOnce() -> Result<&'a [u8]>,
+    info: Info,
+    root: c_int,
+    comm: &CommArgument,
+) -> Result<Communicator> {
+    meet(library, comm, port_name, (info, root, true))
+}
 
-    /// Waits for 60 seconds, or for those of the info key "timeout".
-    fn MPI_Comm_connect(
-        port_name: *const c_char,
-        info: Info,
-        root: c_int,
-        comm: Comm,
-        newcomm: *mut Comm,
-    ) -> c_int {
-        on_comm(FuncId::MPI_Comm_connect, comm, |library, communicator| {
-            meet(library, communicator, (port_name, info, root), false, newcomm)
-        })
-    }
+/// Waits for 60 seconds, or for those of the info key "timeout".
+pub(crate) fn comm_connect<'a>(
+    library: &'static Running,
+    port_name: impl FnOnce() -> Result<&'a [u8]>,
+    info: Info,
+    root: c_int,
+    comm: &CommArgument,
+) -> Result<Communicator> {
+    meet(library, comm, port_name, (info, root, false))
+}
 
-    /// All processes of this user on this machine see the name; with the info key ompi_global_scope
-    /// = false, only those of this mpirun.
-    fn MPI_Publish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
-        on_none(FuncId::MPI_Publish_name, |library| {
-            let everywhere = is_global(info)?;
-            // SAFETY: the C program passes strings.
-            let (service, port) = unsafe {
-                (launcher_string(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
-            };
-            library.client.publish(&service, &port, everywhere).map_err(error_of(abi::MPI_ERR_SERVICE))
-        })
-    }
+/// All processes of this user on this machine see the name; with the info key ompi_global_scope =
+/// false, only those of this mpirun.
+pub(crate) fn publish_name(
+    library: &Running,
+    service_name: &[u8],
+    info: Info,
+    port_name: &[u8],
+) -> Result<()> {
+    let everywhere = is_global(info)?;
+    let service = service_of(service_name, abi::MPI_ERR_SERVICE)?;
+    let published = library.client.publish(&service, &port_of(port_name)?, everywhere);
+    published.map_err(error_of(abi::MPI_ERR_SERVICE))
+}
 
-    fn MPI_Unpublish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
-        on_none(FuncId::MPI_Unpublish_name, |library| {
-            info::given(info)?;
-            // SAFETY: the C program passes strings.
-            let (service, port) = unsafe {
-                (launcher_string(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
-            };
-            library.client.unpublish(&service, &port).map_err(error_of(abi::MPI_ERR_SERVICE))
-        })
-    }
+pub(crate) fn unpublish_name(
+    library: &Running,
+    service_name: &[u8],
+    info: Info,
+    port_name: &[u8],
+) -> Result<()> {
+    info::given(info)?;
+    let service = service_of(service_name, abi::MPI_ERR_SERVICE)?;
+    let unpublished = library.client.unpublish(&service, &port_of(port_name)?);
+    unpublished.map_err(error_of(abi::MPI_ERR_SERVICE))
+}
 
-    fn MPI_Lookup_name(service_name: *const c_char, info: Info, port_name: *mut c_char) -> c_int {
-        on_none(FuncId::MPI_Lookup_name, |library| {
-            info::given(info)?;
-            // SAFETY: the C program passes a string.
-            let service = unsafe { launcher_string(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_NAME) }?;
-            let port = library.client.look_up(&service).map_err(error_of(abi::MPI_ERR_NAME))?;
-            // SAFETY: the C program passes room for MPI_MAX_PORT_NAME characters.
-            unsafe { put_text(port.as_bytes(), abi::MPI_MAX_PORT_NAME as usize, port_name, "port_name") }
-        })
-    }
+pub(crate) fn lookup_name(library: &Running, service_name: &[u8], info: Info) -> Result<String> {
+    info::given(info)?;
+    let service = service_of(service_name, abi::MPI_ERR_NAME)?;
+    library.client.look_up(&service).map_err(error_of(abi::MPI_ERR_NAME))
+}
 
-    /// Test: tests/c/join.c.
-    fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
-        on_none(FuncId::MPI_Comm_join, |library| {
-            if intercomm.is_null() {
-                return Err(null("intercomm"));
-            }
-            let made = library.process.join(|mine| introduced(fd, mine))?;
-            unsafe { (made).give(library, intercomm, "intercomm") }
-        })
-    }
+/// Test: tests/c/join.c.
+pub(crate) fn comm_join(library: &Running, fd: c_int) -> Result<Communicator> {
+    library.process.join(|mine| introduced(fd, mine))
 }

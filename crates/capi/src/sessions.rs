@@ -3,15 +3,15 @@
 //! A session is the [`Origin`] of communicators and groups, which end with it. All sessions and the
 //! World Model have the same rank (module `life`).
 
-use crate::errhandlers::{self, HandlerKind};
-use crate::errors::{self, outcome};
 use crate::arguments::NewObject;
+use crate::errhandlers::{self, HandlerKind};
+use crate::errors::outcome;
 use crate::info::{self, level_name};
-use crate::library::{Running, fetch, library, null, put};
+use crate::library::{Running, library, put};
 use crate::life;
 use crate::objects::objects;
 use crate::on::On;
-use crate::strings::{self, put_text};
+use crate::strings::text;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
@@ -107,10 +107,8 @@ impl Running {
     }
 }
 
-fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandle) -> Result<()> {
-    if place.is_null() {
-        return Err(null("session"));
-    }
+/// Any thread may call it at any time. Test: tests/c/session_cycles.c.
+pub(crate) fn session_init(info: InfoHandle, errhandler: Errhandler) -> Result<SessionHandle> {
     let handler = errhandlers::attach(errhandler, HandlerKind::Session)?;
     let info = info::given(info)?;
     let (wanted, memory_kinds) = (wanted_level(&info)?, memory_kinds(&info)?);
@@ -129,12 +127,12 @@ fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandl
     });
     let handle = objects().sessions.insert(session.clone()).raw() as SessionHandle;
     session.errhandler.set_object(handle);
-    // SAFETY: not null; the C program passes a place for a handle.
-    unsafe { put(place, handle, "session") }
+    Ok(handle)
 }
 
-/// On an error the session remains.
-fn finalize(handle: SessionHandle) -> Result<()> {
+/// Disconnects the remaining communicators. On an error, as with pending requests, the session
+/// remains. Test: tests/c/session_live.c.
+pub(crate) fn session_finalize(handle: SessionHandle) -> Result<SessionHandle> {
     let session = find(handle)?;
     let library = library()?;
     if session.is_ending.swap(true, Ordering::AcqRel) {
@@ -152,15 +150,11 @@ fn finalize(handle: SessionHandle) -> Result<()> {
         return Err(error);
     }
     let freed = objects().sessions.free(Handle::from_raw(handle as u64));
-    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_SESSION, bad.to_string()))
+    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_SESSION, bad.to_string()))?;
+    Ok(abi::MPI_SESSION_NULL)
 }
 
-/// The group of a process set.
-/// # Safety
-/// `name` must be null or a string that lives during the call.
-unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
-    // SAFETY: by the contract of this function.
-    let name = unsafe { strings::text(name, "pset_name") }?;
+fn process_set(library: &Running, name: &[u8]) -> Result<Group> {
     let name = String::from_utf8_lossy(name);
     match ProcessSet::named(&name) {
         Some(ProcessSet::World) => library.process.world().group(),
@@ -173,126 +167,80 @@ unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
     }
 }
 
-mpi! {
-    /// Any thread may call it at any time. Test: tests/c/session_cycles.c.
-    fn MPI_Session_init(info: InfoHandle, errhandler: Errhandler, session: *mut SessionHandle) -> c_int {
-        let result = initialize(info, errhandler, session);
-        outcome(FuncId::MPI_Session_init, Some(On::SessionCreation(errhandler)), result)
-    }
+/// Test of process sets: tests/c/session_psets.c.
+pub(crate) fn session_get_num_psets(_: &Running, _: &Session, info: InfoHandle) -> Result<c_int> {
+    info::given(info)?;
+    Ok(ProcessSet::ALL.len() as c_int)
+}
 
-    /// Disconnects the remaining communicators. With pending requests the call fails, and the
-    /// session remains. Test: tests/c/session_live.c.
-    fn MPI_Session_finalize(session: *mut SessionHandle) -> c_int {
-        // SAFETY: the C program passes a place with a handle.
-        let handle = match unsafe { fetch(session, "session") } {
-            Ok(handle) => handle,
-            Err(error) => return outcome(FuncId::MPI_Session_finalize, None, Err(error)),
-        };
-        // SAFETY: `session` is not null, as `fetch` has checked, and holds a handle.
-        let result = finalize(handle).and_then(|()| unsafe { put(session, abi::MPI_SESSION_NULL, "session") });
-        outcome(FuncId::MPI_Session_finalize, Some(On::Session(handle)), result)
-    }
+pub(crate) fn session_get_nth_pset(
+    _: &Running,
+    _: &Session,
+    info: InfoHandle,
+    n: c_int,
+) -> Result<&'static str> {
+    info::given(info)?;
+    let set = usize::try_from(n).ok().and_then(|n| ProcessSet::ALL.get(n));
+    set.map(|set| set.name()).ok_or_else(|| {
+        let text =
+            format!("n is {n}; there are {} process sets, counted from 0", ProcessSet::ALL.len());
+        MpiError::new(abi::MPI_ERR_ARG, text)
+    })
+}
 
-    /// Test of process sets: tests/c/session_psets.c.
-    fn MPI_Session_get_num_psets(session: SessionHandle, info: InfoHandle, npset_names: *mut c_int) -> c_int {
-        on_session(FuncId::MPI_Session_get_num_psets, session, |_, _| {
-            info::given(info)?;
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(npset_names, ProcessSet::ALL.len() as c_int, "npset_names") }
-        })
-    }
+/// MPI-5.0, "Runtime Query Functions": the granted settings.
+pub(crate) fn session_get_info(_: &Running, session: &Session) -> Result<InfoHandle> {
+    let mut used = Info::new();
+    let level = level_name(session.level).unwrap_or_default();
+    used.set(THREAD_LEVEL.as_bytes(), level.as_bytes())?;
+    used.set(MEMORY_KINDS_KEY.as_bytes(), &session.memory_kinds)?;
+    Ok(info::enlist(used))
+}
 
-    /// `pset_len` becomes the size for the whole name with its closing zero. A longer name is cut.
-    /// With size 0 no name is written.
-    fn MPI_Session_get_nth_pset(
-        session: SessionHandle,
-        info: InfoHandle,
-        n: c_int,
-        pset_len: *mut c_int,
-        pset_name: *mut c_char,
-    ) -> c_int {
-        on_session(FuncId::MPI_Session_get_nth_pset, session, |_, _| {
-            info::given(info)?;
-            let Some(name) = usize::try_from(n).ok().and_then(|n| ProcessSet::ALL.get(n)).map(|set| set.name()) else {
-                let text = format!("n is {n}; there are {} process sets, counted from 0", ProcessSet::ALL.len());
-                return Err(MpiError::new(abi::MPI_ERR_ARG, text));
-            };
-            // SAFETY: the C program passes an integer, and room for that number of characters.
-            unsafe {
-                let room = fetch(pset_len, "pset_len")?;
-                match usize::try_from(room) {
-                    Ok(0) => {}
-                    Ok(room) => put_text(name.as_bytes(), room, pset_name, "pset_name")?,
-                    Err(_) => {
-                        let text = format!("pset_len is {room}; it must not be negative");
-                        return Err(MpiError::new(abi::MPI_ERR_ARG, text));
-                    }
-                }
-                put(pset_len, name.len() as c_int + 1, "pset_len")
-            }
-        })
-    }
+/// MPI-5.0, "Runtime Query Functions": `mpi_size` is the number of processes.
+pub(crate) fn session_get_pset_info(
+    library: &Running,
+    _: &Session,
+    pset_name: &[u8],
+) -> Result<InfoHandle> {
+    let mut known = Info::new();
+    known.set(b"mpi_size", process_set(library, pset_name)?.size().to_string().as_bytes())?;
+    Ok(info::enlist(known))
+}
 
-    /// MPI-5.0, "Runtime Query Functions": the granted settings.
-    fn MPI_Session_get_info(session: SessionHandle, info_used: *mut InfoHandle) -> c_int {
-        on_session(FuncId::MPI_Session_get_info, session, |_, session| {
-            let mut used = Info::new();
-            let level = level_name(session.level).unwrap_or_default();
-            used.set(THREAD_LEVEL.as_bytes(), level.as_bytes())?;
-            used.set(MEMORY_KINDS_KEY.as_bytes(), &session.memory_kinds)?;
-            info::give(used, info_used, "info_used")
-        })
-    }
-
-    /// MPI-5.0, "Runtime Query Functions": `mpi_size` is the number of processes.
-    fn MPI_Session_get_pset_info(session: SessionHandle, pset_name: *const c_char, info: *mut InfoHandle) -> c_int {
-        on_session(FuncId::MPI_Session_get_pset_info, session, |library, _| {
-            // SAFETY: the C program passes a string.
-            let set = unsafe { process_set(library, pset_name) }?;
-            let mut known = Info::new();
-            known.set(b"mpi_size", set.size().to_string().as_bytes())?;
-            info::give(known, info, "info")
-        })
-    }
-
-    fn MPI_Group_from_session_pset(session: SessionHandle, pset_name: *const c_char, newgroup: *mut GroupHandle) -> c_int {
-        on_session(FuncId::MPI_Group_from_session_pset, session, |library, session| {
-            // SAFETY: the C program passes a string.
-            let set = unsafe { process_set(library, pset_name) };
-            let set = set.inspect_err(|_| {
-                // SAFETY: the C program passes a place for a handle. The caller gets the first
-                // error.
-                let _ = unsafe { put(newgroup, abi::MPI_GROUP_NULL, "newgroup") };
+/// If there is no such process set, the handle becomes MPI_GROUP_NULL.
+/// # Safety
+/// `pset_name` must be null or a string, `newgroup` null or writable.
+pub(crate) unsafe fn group_from_session_pset(
+    function: FuncId,
+    session: SessionHandle,
+    pset_name: *const c_char,
+    newgroup: *mut GroupHandle,
+) -> c_int {
+    on_session(function, session, |library, session| {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let name = text(pset_name, "pset_name");
+            let set = name.and_then(|name| process_set(library, name)).inspect_err(|_| {
+                // The caller gets the first error.
+                let _ = put(newgroup, abi::MPI_GROUP_NULL, "newgroup");
             })?;
-            unsafe { (set.from_origin(session.origin)).give(library, newgroup, "newgroup") }
-        })
-    }
-
-    /// MPI-5.0 section 9.3.4. Test: tests/c/session_errors.c.
-    fn MPI_Session_set_errhandler(session: SessionHandle, errhandler: Errhandler) -> c_int {
-        on_session(FuncId::MPI_Session_set_errhandler, session, |_, session| {
-            session.errhandler.set(errhandlers::attach(errhandler, HandlerKind::Session)?);
-            Ok(())
-        })
-    }
-
-    /// MPI-5.0 section 9.3.4. The program must free the new reference.
-    fn MPI_Session_get_errhandler(session: SessionHandle, errhandler: *mut Errhandler) -> c_int {
-        on_session(FuncId::MPI_Session_get_errhandler, session, |_, session| {
-            if errhandler.is_null() {
-                return Err(null("errhandler"));
-            }
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(errhandler, errhandlers::refer(&session.errhandler), "errhandler") }
-        })
-    }
-
-    /// MPI-5.0 section 9.5.
-    fn MPI_Session_call_errhandler(session: SessionHandle, errorcode: c_int) -> c_int {
-        let on = On::Session(session);
-        match find(session).and_then(|_| errors::check_code(errorcode)) {
-            Ok(()) => errors::call_handler(FuncId::MPI_Session_call_errhandler, on, errorcode),
-            Err(error) => errors::raise(FuncId::MPI_Session_call_errhandler, Some(on), error),
+            set.from_origin(session.origin).give(library, newgroup, "newgroup")
         }
-    }
+    })
+}
+
+/// MPI-5.0 section 9.3.4. Test: tests/c/session_errors.c.
+pub(crate) fn session_set_errhandler(
+    _: &Running,
+    session: &Session,
+    errhandler: Errhandler,
+) -> Result<()> {
+    session.errhandler.set(errhandlers::attach(errhandler, HandlerKind::Session)?);
+    Ok(())
+}
+
+/// MPI-5.0 section 9.3.4. The program must free the new reference.
+pub(crate) fn session_get_errhandler(_: &Running, session: &Session) -> Result<Errhandler> {
+    Ok(errhandlers::refer(&session.errhandler))
 }

@@ -1,9 +1,9 @@
 //! Starting processes (MPI-5.0 section 11.8).
 
 use crate::arguments::NewObject;
-use crate::errors::{on_comm, on_none};
+use crate::errors::on_comm;
 use crate::info;
-use crate::library::{Running, array, null, put};
+use crate::library::{Running, array};
 use crate::strings;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -58,7 +58,8 @@ fn spawn(
             unsafe { codes.add(at).write(*code) };
         }
     }
-    unsafe { (spawned.made?).give(library, place, "intercomm") }
+    // SAFETY: the C program passes a place for a handle.
+    unsafe { spawned.made?.give(library, place, "intercomm") }
 }
 
 fn start(
@@ -91,82 +92,82 @@ pub(crate) fn why(error: UniverseError) -> String {
     error.to_string()
 }
 
-mpi! {
-    /// Test: tests/c/spawn.c.
-    fn MPI_Comm_spawn(
-        command: *const c_char,
-        argv: *mut *mut c_char,
-        maxprocs: c_int,
-        info: Info,
-        root: c_int,
-        comm: Comm,
-        intercomm: *mut Comm,
-        array_of_errcodes: *mut c_int,
-    ) -> c_int {
-        on_comm(FuncId::MPI_Comm_spawn, comm, |library, communicator| {
-            spawn(library, communicator, root, intercomm, array_of_errcodes, || {
+/// Test: tests/c/spawn.c.
+/// # Safety
+/// The contract of the C interface.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn comm_spawn(
+    function: FuncId,
+    command: *const c_char,
+    argv: *mut *mut c_char,
+    maxprocs: c_int,
+    info: Info,
+    root: c_int,
+    comm: Comm,
+    intercomm: *mut Comm,
+    array_of_errcodes: *mut c_int,
+) -> c_int {
+    on_comm(function, comm, |library, comm| {
+        spawn(library, comm, root, intercomm, array_of_errcodes, || {
+            // SAFETY: the C program passes a string, and strings with a final null pointer.
+            let (command, words) = unsafe { (strings::text(command, "command")?, words(argv)?) };
+            let command = spawn_info::command(command, words, maxprocs, &info::given(info)?)?;
+            Ok((vec![command], vec![maxprocs]))
+        })
+    })
+}
+
+/// Test: tests/c/spawn_multiple.c.
+/// # Safety
+/// The contract of the C interface.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn comm_spawn_multiple(
+    function: FuncId,
+    count: c_int,
+    array_of_commands: *mut *mut c_char,
+    array_of_argv: *mut *mut *mut c_char,
+    array_of_maxprocs: *const c_int,
+    array_of_info: *const Info,
+    root: c_int,
+    comm: Comm,
+    intercomm: *mut Comm,
+    array_of_errcodes: *mut c_int,
+) -> c_int {
+    on_comm(function, comm, |library, comm| {
+        spawn(library, comm, root, intercomm, array_of_errcodes, || {
+            let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
+                let text = format!("count is {count}; it must be at least 1");
+                return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+            };
+            // SAFETY: the C program passes arrays of `count` elements.
+            let (programs, most, infos) = unsafe {
+                (
+                    array(array_of_commands.cast_const(), count, "array_of_commands")?,
+                    array(array_of_maxprocs, count, "array_of_maxprocs")?,
+                    array(array_of_info, count, "array_of_info")?,
+                )
+            };
+            let mut commands = Vec::new();
+            for (at, ((program, most), info)) in programs.iter().zip(most).zip(infos).enumerate() {
+                let argv = if array_of_argv as usize == abi::MPI_ARGVS_NULL {
+                    std::ptr::null_mut()
+                } else {
+                    // SAFETY: the C program passes an array of `count` argument vectors.
+                    unsafe { array_of_argv.add(at).read() }
+                };
                 // SAFETY: the C program passes a string, and strings with a final null pointer.
-                let (command, words) = unsafe { (strings::text(command, "command")?, words(argv)?) };
-                let command = spawn_info::command(command, words, maxprocs, &info::given(info)?)?;
-                Ok((vec![command], vec![maxprocs]))
-            })
-        })
-    }
-
-    /// Test: tests/c/spawn_multiple.c.
-    fn MPI_Comm_spawn_multiple(
-        count: c_int,
-        array_of_commands: *mut *mut c_char,
-        array_of_argv: *mut *mut *mut c_char,
-        array_of_maxprocs: *const c_int,
-        array_of_info: *const Info,
-        root: c_int,
-        comm: Comm,
-        intercomm: *mut Comm,
-        array_of_errcodes: *mut c_int,
-    ) -> c_int {
-        on_comm(FuncId::MPI_Comm_spawn_multiple, comm, |library, communicator| {
-            spawn(library, communicator, root, intercomm, array_of_errcodes, || {
-                let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
-                    let text = format!("count is {count}; it must be at least 1");
-                    return Err(MpiError::new(abi::MPI_ERR_ARG, text));
-                };
-                // SAFETY: the C program passes arrays of `count` elements.
-                let (programs, most, infos) = unsafe {
-                    (
-                        array(array_of_commands.cast_const(), count, "array_of_commands")?,
-                        array(array_of_maxprocs, count, "array_of_maxprocs")?,
-                        array(array_of_info, count, "array_of_info")?,
-                    )
-                };
-                let mut commands = Vec::new();
-                for (at, ((program, most), info)) in programs.iter().zip(most).zip(infos).enumerate() {
-                    let argv = if array_of_argv as usize == abi::MPI_ARGVS_NULL {
-                        std::ptr::null_mut()
-                    } else {
-                        // SAFETY: the C program passes an array of `count` argument vectors.
-                        unsafe { array_of_argv.add(at).read() }
-                    };
-                    // SAFETY: the C program passes a string, and strings with a final null pointer.
-                    let (program, words) = unsafe { (strings::text(*program, "array_of_commands")?, words(argv)?) };
-                    commands.push(spawn_info::command(program, words, *most, &info::given(*info)?)?);
-                }
-                Ok((commands, most.to_vec()))
-            })
-        })
-    }
-
-    /// MPI_COMM_NULL if the job was not spawned or the communicator was freed.
-    fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
-        on_none(FuncId::MPI_Comm_get_parent, |library| {
-            let handle = library.parent.get().copied();
-            let is_there = |handle: &Comm| library.communicators.get(Handle::from_raw(*handle as u64)).is_ok();
-            let handle = handle.filter(is_there).unwrap_or(abi::MPI_COMM_NULL);
-            if parent.is_null() {
-                return Err(null("parent"));
+                let (program, words) =
+                    unsafe { (strings::text(*program, "array_of_commands")?, words(argv)?) };
+                commands.push(spawn_info::command(program, words, *most, &info::given(*info)?)?);
             }
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(parent, handle, "parent") }
+            Ok((commands, most.to_vec()))
         })
-    }
+    })
+}
+
+/// MPI_COMM_NULL if the job was not spawned or the communicator was freed.
+pub(crate) fn comm_get_parent(library: &Running) -> Result<Comm> {
+    let is_there =
+        |handle: &Comm| library.communicators.get(Handle::from_raw(*handle as u64)).is_ok();
+    Ok(library.parent.get().copied().filter(is_there).unwrap_or(abi::MPI_COMM_NULL))
 }

@@ -37,6 +37,27 @@ pub(crate) unsafe fn put_text(
     Ok(())
 }
 
+/// Copies a string, cut to the room, and stores the size for the whole string with its closing zero.
+/// Without room only the size is stored.
+/// # Safety
+/// `place` must be null or have place for `room` characters; `size` must be writable.
+pub(crate) unsafe fn put_sized(
+    text: &[u8],
+    room: usize,
+    place: *mut c_char,
+    what: &str,
+    size: *mut c_int,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        if room > 0 {
+            put_text(text, room, place, what)?;
+        }
+        size.write(text.len() as c_int + 1);
+    }
+    Ok(())
+}
+
 /// Copies a string of at most `max` characters with its closing zero. The stored length does not
 /// count the zero.
 /// # Safety

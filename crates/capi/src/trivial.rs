@@ -1,115 +1,93 @@
 //! Functions without state: versions, clocks, address arithmetic, the fields of a status, handles
 //! as integers. They work before `MPI_Init` and after `MPI_Finalize`, in any thread.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
-use oxmpi_abi::FuncId;
-use oxmpi_abi::constants::{
-    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION,
-    MPI_VERSION,
-};
+use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::*;
 use oxmpi_mem::table::{FIRST_INDEX, Handle};
 use oxmpi_objects::error::Result;
 
-use crate::errors::{outcome, put_string};
-use crate::library::{Running, library, null, put};
+use crate::arguments::present;
+use crate::library::{Running, library};
 use crate::{errhandlers, info, sessions};
 
 /// Must be shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
     concat!("OxMPI ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, MPI ABI 1.0, libmpi_abi.so.1)");
 
-mpi! {
-    fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-        // SAFETY: the C program passes places for two integers.
-        let result = unsafe {
-            put(version, MPI_VERSION, "version").and_then(|()| put(subversion, MPI_SUBVERSION, "subversion"))
-        };
-        outcome(FuncId::MPI_Get_version, None, result)
-    }
-
-    fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
-        // SAFETY: the C program passes places for two integers.
-        let result = unsafe {
-            put(abi_major, MPI_ABI_VERSION, "abi_major").and_then(|()| put(abi_minor, MPI_ABI_SUBVERSION, "abi_minor"))
-        };
-        outcome(FuncId::MPI_Abi_get_version, None, result)
-    }
-
-    /// The length does not count the closing zero.
-    fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
-        // SAFETY: the C program passes MPI_MAX_LIBRARY_VERSION_STRING characters and an integer.
-        let result = unsafe { put_string(LIBRARY_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, version, resultlen) };
-        outcome(FuncId::MPI_Get_library_version, None, result)
-    }
+pub(crate) fn get_version() -> Result<(c_int, c_int)> {
+    Ok((abi::MPI_VERSION, abi::MPI_SUBVERSION))
 }
 
-mpi! {
-    /// Seconds since a fixed moment in the past, the same on all ranks of a node.
-    fn MPI_Wtime() -> f64 {
-        oxmpi_sys::clock::node_seconds()
-    }
-
-    /// In seconds: the monotonic clock counts nanoseconds.
-    fn MPI_Wtick() -> f64 {
-        1e-9
-    }
-
-    fn MPI_Aint_add(base: Aint, disp: Aint) -> Aint {
-        base.wrapping_add(disp)
-    }
-
-    fn MPI_Aint_diff(addr1: Aint, addr2: Aint) -> Aint {
-        addr1.wrapping_sub(addr2)
-    }
+pub(crate) fn abi_get_version() -> Result<(c_int, c_int)> {
+    Ok((abi::MPI_ABI_VERSION, abi::MPI_ABI_SUBVERSION))
 }
 
-/// MPI_STATUS_IGNORE is not allowed.
-fn given(status: *const Status) -> Result<()> {
-    if status.is_null() { Err(null("status")) } else { Ok(()) }
+pub(crate) fn get_library_version() -> Result<&'static str> {
+    Ok(LIBRARY_VERSION)
 }
 
-mpi! {
-    fn MPI_Status_get_source(status: *const Status, source: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a status with this field set, and a place for an integer.
-        let result = given(status).and_then(|()| unsafe { put(source, (&raw const (*status).source).read(), "source") });
-        outcome(FuncId::MPI_Status_get_source, None, result)
-    }
+/// Seconds since a fixed moment in the past, the same on all ranks of a node.
+#[inline(always)]
+pub(crate) fn wtime() -> f64 {
+    oxmpi_sys::clock::node_seconds()
+}
 
-    fn MPI_Status_get_tag(status: *const Status, tag: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a status with this field set, and a place for an integer.
-        let result = given(status).and_then(|()| unsafe { put(tag, (&raw const (*status).tag).read(), "tag") });
-        outcome(FuncId::MPI_Status_get_tag, None, result)
-    }
+/// In seconds: the monotonic clock counts nanoseconds.
+pub(crate) fn wtick() -> f64 {
+    1e-9
+}
 
-    fn MPI_Status_get_error(status: *const Status, error: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a status with this field set, and a place for an integer.
-        let result = given(status).and_then(|()| unsafe { put(error, (&raw const (*status).error).read(), "error") });
-        outcome(FuncId::MPI_Status_get_error, None, result)
-    }
+pub(crate) fn aint_add(base: Aint, disp: Aint) -> Aint {
+    base.wrapping_add(disp)
+}
 
-    fn MPI_Status_set_source(status: *mut Status, source: c_int) -> c_int {
-        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
-        let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).source, source, "source") });
-        outcome(FuncId::MPI_Status_set_source, None, result)
-    }
+pub(crate) fn aint_diff(addr1: Aint, addr2: Aint) -> Aint {
+    addr1.wrapping_sub(addr2)
+}
 
-    fn MPI_Status_set_tag(status: *mut Status, tag: c_int) -> c_int {
-        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
-        let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).tag, tag, "tag") });
-        outcome(FuncId::MPI_Status_set_tag, None, result)
-    }
+pub(crate) fn status_get_source(status: *const Status) -> Result<c_int> {
+    present(status, "status")?;
+    // SAFETY: the C program passes a status with this field set; others may be uninitialised.
+    Ok(unsafe { (&raw const (*status).source).read() })
+}
 
-    fn MPI_Status_set_error(status: *mut Status, error: c_int) -> c_int {
-        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
-        let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).error, error, "error") });
-        outcome(FuncId::MPI_Status_set_error, None, result)
-    }
+pub(crate) fn status_get_tag(status: *const Status) -> Result<c_int> {
+    present(status, "status")?;
+    // SAFETY: the C program passes a status with this field set; others may be uninitialised.
+    Ok(unsafe { (&raw const (*status).tag).read() })
+}
+
+pub(crate) fn status_get_error(status: *const Status) -> Result<c_int> {
+    present(status, "status")?;
+    // SAFETY: the C program passes a status with this field set; others may be uninitialised.
+    Ok(unsafe { (&raw const (*status).error).read() })
+}
+
+pub(crate) fn status_set_source(status: *mut Status, source: c_int) -> Result<()> {
+    present(status, "status")?;
+    // SAFETY: the C program passes a status, of which other fields may be uninitialised.
+    unsafe { (&raw mut (*status).source).write(source) };
+    Ok(())
+}
+
+pub(crate) fn status_set_tag(status: *mut Status, tag: c_int) -> Result<()> {
+    present(status, "status")?;
+    // SAFETY: the C program passes a status, of which other fields may be uninitialised.
+    unsafe { (&raw mut (*status).tag).write(tag) };
+    Ok(())
+}
+
+pub(crate) fn status_set_error(status: *mut Status, error: c_int) -> Result<()> {
+    present(status, "status")?;
+    // SAFETY: the C program passes a status, of which other fields may be uninitialised.
+    unsafe { (&raw mut (*status).error).write(error) };
+    Ok(())
 }
 
 /// A handle as a Fortran integer (`oxmpi_mem::table::Int`).
-fn to_int(handle: usize) -> c_int {
+pub(crate) fn to_int(handle: usize) -> c_int {
     Handle::from_raw(handle as u64).to_int().cast_signed()
 }
 
@@ -129,94 +107,48 @@ fn from_int_at_any_time(value: c_int, find: impl FnOnce(u32) -> u64) -> usize {
     (if int < FIRST_INDEX { u64::from(int) } else { find(int) }) as usize
 }
 
-mpi! {
-    fn MPI_Comm_toint(comm: Comm) -> c_int {
-        to_int(comm)
-    }
+pub(crate) fn comm_fromint(comm: c_int) -> Comm {
+    from_int(comm, |library, int| library.communicators.from_int(int).raw())
+}
 
-    fn MPI_Comm_fromint(comm: c_int) -> Comm {
-        from_int(comm, |library, int| library.communicators.from_int(int).raw())
-    }
+pub(crate) fn errhandler_fromint(errhandler: c_int) -> Errhandler {
+    from_int_at_any_time(errhandler, errhandlers::of_int)
+}
 
-    fn MPI_Errhandler_toint(errhandler: Errhandler) -> c_int {
-        to_int(errhandler)
-    }
+pub(crate) fn file_fromint(file: c_int) -> File {
+    from_int(file, |library, int| library.files.from_int(int).raw())
+}
 
-    fn MPI_Errhandler_fromint(errhandler: c_int) -> Errhandler {
-        from_int_at_any_time(errhandler, errhandlers::of_int)
-    }
+pub(crate) fn group_fromint(group: c_int) -> Group {
+    from_int(group, |library, int| library.groups.from_int(int).raw())
+}
 
-    fn MPI_File_toint(file: File) -> c_int {
-        to_int(file)
-    }
+pub(crate) fn info_fromint(info: c_int) -> Info {
+    from_int_at_any_time(info, info::of_int)
+}
 
-    fn MPI_File_fromint(file: c_int) -> File {
-        from_int(file, |library, int| library.files.from_int(int).raw())
-    }
+pub(crate) fn message_fromint(message: c_int) -> Message {
+    from_int(message, |library, int| library.process.request_of_int(int))
+}
 
-    fn MPI_Group_toint(group: Group) -> c_int {
-        to_int(group)
-    }
+pub(crate) fn op_fromint(op: c_int) -> Op {
+    from_int(op, |library, int| library.operations.from_int(int).raw())
+}
 
-    fn MPI_Group_fromint(group: c_int) -> Group {
-        from_int(group, |library, int| library.groups.from_int(int).raw())
-    }
+pub(crate) fn request_fromint(request: c_int) -> Request {
+    from_int(request, |library, int| library.process.request_of_int(int))
+}
 
-    fn MPI_Info_toint(info: Info) -> c_int {
-        to_int(info)
-    }
+pub(crate) fn session_fromint(session: c_int) -> Session {
+    from_int_at_any_time(session, sessions::of_int)
+}
 
-    fn MPI_Info_fromint(info: c_int) -> Info {
-        from_int_at_any_time(info, info::of_int)
-    }
+pub(crate) fn type_fromint(datatype: c_int) -> Datatype {
+    from_int(datatype, |library, int| library.datatypes.from_int(int).raw())
+}
 
-    fn MPI_Message_toint(message: Message) -> c_int {
-        to_int(message)
-    }
-
-    fn MPI_Message_fromint(message: c_int) -> Message {
-        from_int(message, |library, int| library.process.request_of_int(int))
-    }
-
-    fn MPI_Op_toint(op: Op) -> c_int {
-        to_int(op)
-    }
-
-    fn MPI_Op_fromint(op: c_int) -> Op {
-        from_int(op, |library, int| library.operations.from_int(int).raw())
-    }
-
-    fn MPI_Request_toint(request: Request) -> c_int {
-        to_int(request)
-    }
-
-    fn MPI_Request_fromint(request: c_int) -> Request {
-        from_int(request, |library, int| library.process.request_of_int(int))
-    }
-
-    fn MPI_Session_toint(session: Session) -> c_int {
-        to_int(session)
-    }
-
-    fn MPI_Session_fromint(session: c_int) -> Session {
-        from_int_at_any_time(session, sessions::of_int)
-    }
-
-    fn MPI_Type_toint(datatype: Datatype) -> c_int {
-        to_int(datatype)
-    }
-
-    fn MPI_Type_fromint(datatype: c_int) -> Datatype {
-        from_int(datatype, |library, int| library.datatypes.from_int(int).raw())
-    }
-
-    fn MPI_Win_toint(win: Win) -> c_int {
-        to_int(win)
-    }
-
-    fn MPI_Win_fromint(win: c_int) -> Win {
-        from_int(win, |library, int| library.windows.from_int(int).raw())
-    }
+pub(crate) fn win_fromint(win: c_int) -> Win {
+    from_int(win, |library, int| library.windows.from_int(int).raw())
 }
 
 /// The names of the Fortran conversions before MPI-5.0, for the same functions. `mpi.h` has inline

@@ -21,10 +21,6 @@ use crate::checkpoint;
 use crate::command::{Settings, Stop, usage, within};
 use crate::prefix;
 
-/// The functions that the C library does not have yet. The build script finds them in the library's
-/// sources.
-const MISSING: &[&str] = include!(concat!(env!("OUT_DIR"), "/missing.rs"));
-
 /// Print the facts about this installation, and its parameters
 ///
 /// Without an option: version, directory, interface.
@@ -70,9 +66,6 @@ pub(crate) struct InfoArgs {
     /// With --collectives: lines collective:id:name:restrictions:description
     #[arg(long, conflicts_with = "json")]
     parsable: bool,
-    /// The functions of MPI-5.0 that the library does not have yet
-    #[arg(long, group = "section")]
-    missing: bool,
     /// The adapters of InfiniBand and RoCE on this machine, and how a job would use them
     #[arg(long, group = "section")]
     ib: bool,
@@ -129,13 +122,12 @@ impl InfoArgs {
             events: yes,
             categories: yes,
             collectives: yes,
-            missing: yes,
             ..self
         }
     }
 
     fn has_no_section(&self) -> bool {
-        !(self.basic || self.params || self.select || self.missing || self.collectives)
+        !(self.basic || self.params || self.select || self.collectives)
             && !(self.pvars || self.events || self.categories)
             && self.surveys().next().is_none()
     }

@@ -43,9 +43,9 @@ pub(crate) fn man(name: &str) -> Result<i32, Stop> {
                     oxmpi.get_subcommands().map(|verb| format!("oxmpi-{}", verb.get_name()));
                 let all: Vec<String> =
                     PAGES.iter().map(|(name, _)| name.to_string()).chain(verbs).collect();
-                let functions = FuncId::all().chain(FuncId::extensions()).map(|id| -> &str { id.name() });
-                let hint =
-                    did_you_mean(name, all.iter().map(String::as_str).chain(functions));
+                let functions =
+                    FuncId::all().chain(FuncId::extensions()).map(|id| -> &str { id.name() });
+                let hint = did_you_mean(name, all.iter().map(String::as_str).chain(functions));
                 usage(format!(
                     "there is no page '{name}'{hint} (there are {}, and one for each MPI function)",
                     all.join(", ")

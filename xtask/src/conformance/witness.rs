@@ -59,9 +59,7 @@ pub(super) fn build(prefix: &Path, directory: &Path) -> Result<PathBuf, Failure>
 fn functions() -> Vec<FuncId> {
     let answers = |id: &FuncId| {
         let function = id.function();
-        function.returns_code()
-            && !function.is_variadic()
-            && id.name() != "MPI_Error_class"
+        function.returns_code() && !function.is_variadic() && id.name() != "MPI_Error_class"
     };
     FuncId::all().filter(answers).collect()
 }

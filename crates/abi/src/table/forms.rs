@@ -232,7 +232,7 @@ impl Function {
 
     /// Whether the result is an error code.
     pub fn returns_code(&self) -> bool {
-        self.result == "int" && !self.name.ends_with("_toint")
+        !self.entry.is_value
     }
 
     /// Whether the function is beyond the standard.

@@ -39,6 +39,7 @@
 //! - `forms` are the other functions of the entry ([`Form`]): `large` (`MPI_Recv_c`), `nonblocking`
 //!   (`MPI_Irecv`), `persistent` (`MPI_Recv_init`) and `request` (`MPI_Rput`). A nonblocking
 //!   function has a request in place of the status.
+//! - `returns` is the type of a result that is no error code.
 //! - `is` lists properties: `blocking` (may wait for other processes), `collective`, `early`
 //!   (allowed before MPI_Init and after MPI_Finalize), `deprecated`, `unopened` (errors go to the
 //!   error handler of MPI_FILE_NULL), `variadic` (with `...`).
@@ -77,6 +78,8 @@ pub struct Entry {
     pub section: &'static str,
     /// The C type of the result.
     pub result: &'static str,
+    /// Whether the result is a value and not an error code.
+    pub is_value: bool,
     /// Forms besides the plain one.
     pub forms: Vec<&'static str>,
     /// Properties: `blocking`, `collective`, `early`, `deprecated`, `unopened`, `variadic`.

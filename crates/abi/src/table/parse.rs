@@ -61,7 +61,7 @@ impl Item {
         match word {
             "does" => entry.does = self.text(rest),
             "section" => entry.section = rest,
-            "returns" => entry.result = rest,
+            "returns" => (entry.result, entry.is_value) = (rest, true),
             "forms" => entry.forms = self.list(rest),
             "is" => entry.is = self.list(rest),
             "note" => entry.notes.push(self.text(rest)),
@@ -170,6 +170,7 @@ impl Entry {
             does: String::new(),
             section: "",
             result: "int",
+            is_value: false,
             forms: Vec::new(),
             is: Vec::new(),
             arguments: Vec::new(),

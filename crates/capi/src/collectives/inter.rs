@@ -7,8 +7,8 @@
 
 use super::reductions::ReductionArgs;
 use super::vector::{BlockArgs, BufferSide, lengths};
+use super::{movement_of, run_plan};
 use crate::arguments::{BufferArgs, CallForm};
-use super::{ movement_of, run_plan};
 use crate::library::{Running, check_count};
 use crate::operations::combining;
 use oxmpi_abi::constants as abi;

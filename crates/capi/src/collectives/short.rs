@@ -2,9 +2,9 @@
 //! contiguous buffers, predefined datatypes and operations, and groups that share memory. `None`
 //! stands for the full path, which also reports wrong arguments.
 
-use crate::arguments::BufferArgs;
 use super::reductions::ReductionArgs;
 use super::vector::{BlockArgs, BlockTypes, NumberArray};
+use crate::arguments::BufferArgs;
 use crate::library::{array, running};
 use crate::p2p::plain;
 use oxmpi_abi::constants as abi;

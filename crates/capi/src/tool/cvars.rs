@@ -1,14 +1,14 @@
 //! Control variables (MPI-5.0 section 15.3.6): the parameters, of which a program can change some.
 
 use super::handles::Handles;
-use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
-use super::{Result, at, call, enums, measured};
+use super::outputs::{fetch, found, name, verbosity};
+use super::{Result, at, enums, measured};
 use crate::library::is_finalized;
 use crate::objects::locked;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Datatype, TCvarHandle, TEnum};
 use oxmpi_param::{ChangeRule, Found, Param, Params, Unit, Value};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
 const MOST: usize = 1 << 20;
@@ -102,134 +102,85 @@ fn param_of(handle: TCvarHandle) -> Result<&'static Param> {
     Param::all().get(place).copied().ok_or(abi::MPI_T_ERR_INVALID_HANDLE)
 }
 
-mpi! {
-    /// Test of this module: tests/c/mpit_cvars.c.
-    fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place for an integer.
-        call(|| unsafe { put(num_cvar, Param::all().len() as c_int) })
-    }
+/// Test of this module: tests/c/mpit_cvars.c.
+pub(crate) fn t_cvar_get_num() -> Result<c_int> {
+    Ok(Param::all().len() as c_int)
+}
 
-    fn MPI_T_cvar_get_info(
-        cvar_index: c_int,
-        name: *mut c_char,
-        name_len: *mut c_int,
-        verbosity: *mut c_int,
-        datatype: *mut Datatype,
-        enumtype: *mut TEnum,
-        desc: *mut c_char,
-        desc_len: *mut c_int,
-        bind: *mut c_int,
-        scope: *mut c_int,
-    ) -> c_int {
-        call(|| {
-            let param = at(Param::all(), cvar_index)?;
-            let choice = matches!(param.unit, Unit::Choice(_) | Unit::Set { .. });
-            let items = choice.then(|| oxmpi_core::tool::enums::find(param.name)).flatten();
-            let reach = match param.change {
-                ChangeRule::Never => abi::MPI_T_SCOPE_CONSTANT,
-                ChangeRule::Always => abi::MPI_T_SCOPE_LOCAL,
-                ChangeRule::Alike => abi::MPI_T_SCOPE_ALL_EQ,
-            };
-            // SAFETY: the C program passes a place for each result that it wants, else null.
-            unsafe {
-                put_string(param.name, name, name_len);
-                put_wanted(verbosity, self::verbosity(param.level));
-                put_wanted(datatype, CvarType::of(param).datatype());
-                put_wanted(enumtype, enums::handle(items));
-                put_string(param.help, desc, desc_len);
-                put_wanted(bind, abi::MPI_T_BIND_NO_OBJECT);
-                put_wanted(scope, reach);
+type CvarInfo = (&'static str, c_int, Datatype, TEnum, &'static str, c_int, c_int);
+
+pub(crate) fn t_cvar_get_info(cvar_index: c_int) -> Result<CvarInfo> {
+    let param = at(Param::all(), cvar_index)?;
+    let choice = matches!(param.unit, Unit::Choice(_) | Unit::Set { .. });
+    let items = choice.then(|| oxmpi_core::tool::enums::find(param.name)).flatten();
+    let scope = match param.change {
+        ChangeRule::Never => abi::MPI_T_SCOPE_CONSTANT,
+        ChangeRule::Always => abi::MPI_T_SCOPE_LOCAL,
+        ChangeRule::Alike => abi::MPI_T_SCOPE_ALL_EQ,
+    };
+    Ok((
+        param.name,
+        verbosity(param.level),
+        CvarType::of(param).datatype(),
+        enums::handle(items),
+        param.help,
+        abi::MPI_T_BIND_NO_OBJECT,
+        scope,
+    ))
+}
+
+/// Accepts older names of parameters too.
+pub(crate) fn t_cvar_get_index(name: &str) -> Result<c_int> {
+    let param = Param::find(name).ok_or(abi::MPI_T_ERR_INVALID_NAME)?;
+    found(Param::all().iter().position(|one| one.name == param.name))
+}
+
+/// No variable is bound to an object, so the object is not read.
+pub(crate) fn t_cvar_handle_alloc(
+    cvar_index: c_int,
+    _: *mut c_void,
+) -> Result<(TCvarHandle, c_int)> {
+    let elements = match value_of(at(Param::all(), cvar_index)?) {
+        Value::Text(text) => text.len() as c_int + 1,
+        Value::Number(_) => 1,
+    };
+    Ok((HANDLES.insert(cvar_index as usize)?, elements))
+}
+
+pub(crate) fn t_cvar_handle_free(handle: TCvarHandle) -> Result<TCvarHandle> {
+    HANDLES.free(handle)?;
+    Ok(abi::MPI_T_CVAR_HANDLE_NULL)
+}
+
+/// A text cannot be changed, so it has the length that MPI_T_cvar_handle_alloc returned.
+pub(crate) fn t_cvar_read(handle: TCvarHandle) -> Result<Vec<u8>> {
+    let param = param_of(handle)?;
+    Ok(match (value_of(param), CvarType::of(param)) {
+        (Value::Number(n), CvarType::Int) => (n as c_int).to_ne_bytes().into(),
+        (Value::Number(n), _) => n.to_ne_bytes().into(),
+        (Value::Text(text), _) => [text.as_bytes(), b"\0"].concat(),
+    })
+}
+
+pub(crate) fn t_cvar_write(handle: TCvarHandle, buf: *const c_void) -> Result<()> {
+    let param = param_of(handle)?;
+    check_change(param)?;
+    // SAFETY: the C program's value has the type of MPI_T_cvar_get_info.
+    let value = unsafe {
+        match CvarType::of(param) {
+            CvarType::Int => Value::Number(fetch(buf.cast::<c_int>())?.into()),
+            CvarType::Unsigned64 => {
+                let number = fetch(buf.cast::<u64>())?;
+                Value::Number(number.try_into().map_err(|_| abi::MPI_T_ERR_INVALID)?)
             }
-            Ok(())
-        })
+            CvarType::Count => Value::Number(fetch(buf.cast::<i64>())?),
+            CvarType::Text => Value::Text(name(buf.cast())?.into()),
+        }
+    };
+    if let (Unit::Choice(words) | Unit::Set { words, .. }, Value::Number(n)) = (param.unit, &value)
+        && usize::try_from(*n).map_or(true, |n| n >= words.len())
+    {
+        return Err(abi::MPI_T_ERR_INVALID);
     }
-
-    /// Accepts older names of parameters too.
-    fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
-        call(|| {
-            // SAFETY: the C program passes a string.
-            let name = unsafe { self::name(name) }?;
-            let param = Param::find(name).ok_or(abi::MPI_T_ERR_INVALID_NAME)?;
-            let place = Param::all().iter().position(|one| one.name == param.name);
-            let place = place.ok_or(abi::MPI_T_ERR_INVALID_NAME)?;
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(cvar_index, place as c_int) }
-        })
-    }
-
-    /// No variable is bound to an object, so `obj_handle` is not read.
-    fn MPI_T_cvar_handle_alloc(
-        cvar_index: c_int,
-        _obj_handle: *mut c_void,
-        handle: *mut TCvarHandle,
-        count: *mut c_int,
-    ) -> c_int {
-        call(|| {
-            let param = at(Param::all(), cvar_index)?;
-            if handle.is_null() || count.is_null() {
-                return Err(abi::MPI_T_ERR_INVALID);
-            }
-            let elements = match value_of(param) {
-                Value::Text(text) => text.len() as c_int + 1,
-                Value::Number(_) => 1,
-            };
-            let made = HANDLES.insert(cvar_index as usize)?;
-            // SAFETY: the C program passes places for both.
-            unsafe { put(count, elements).and_then(|()| put(handle, made)) }
-        })
-    }
-
-    fn MPI_T_cvar_handle_free(handle: *mut TCvarHandle) -> c_int {
-        call(|| {
-            // SAFETY: the C program passes a place with a handle.
-            HANDLES.free(unsafe { fetch(handle) }?)?;
-            // SAFETY: `handle` is not null, as `fetch` has checked, and holds a handle.
-            unsafe { put(handle, abi::MPI_T_CVAR_HANDLE_NULL) }
-        })
-    }
-
-    fn MPI_T_cvar_read(handle: TCvarHandle, buf: *mut c_void) -> c_int {
-        call(|| {
-            let param = param_of(handle)?;
-            // SAFETY: the C program passes room for the count of MPI_T_cvar_handle_alloc, in the
-            // type of MPI_T_cvar_get_info.
-            unsafe {
-                match (value_of(param), CvarType::of(param)) {
-                    (Value::Number(n), CvarType::Int) => put(buf.cast(), n as c_int),
-                    (Value::Number(n), _) => put(buf.cast(), n),
-                    // A text cannot be changed, so it has the length that MPI_T_cvar_handle_alloc
-                    // returned.
-                    (Value::Text(text), _) => {
-                        put_string(&text, buf.cast(), &mut (text.len() as c_int + 1));
-                        if buf.is_null() { Err(abi::MPI_T_ERR_INVALID) } else { Ok(()) }
-                    }
-                }
-            }
-        })
-    }
-
-    fn MPI_T_cvar_write(handle: TCvarHandle, buf: *const c_void) -> c_int {
-        call(|| {
-            let param = param_of(handle)?;
-            check_change(param)?;
-            // SAFETY: the C program's value has the type of MPI_T_cvar_get_info.
-            let value = unsafe {
-                match CvarType::of(param) {
-                    CvarType::Int => Value::Number(fetch(buf.cast::<c_int>())?.into()),
-                    CvarType::Unsigned64 => {
-                        let number = fetch(buf.cast::<u64>())?;
-                        Value::Number(number.try_into().map_err(|_| abi::MPI_T_ERR_INVALID)?)
-                    }
-                    CvarType::Count => Value::Number(fetch(buf.cast::<i64>())?),
-                    CvarType::Text => Value::Text(name(buf.cast())?.into()),
-                }
-            };
-            if let (Unit::Choice(words) | Unit::Set { words, .. }, Value::Number(n)) = (param.unit, &value)
-                && usize::try_from(*n).map_or(true, |n| n >= words.len())
-            {
-                return Err(abi::MPI_T_ERR_INVALID);
-            }
-            change(param, param.show(&value))
-        })
-    }
+    change(param, param.show(&value))
 }

@@ -1,25 +1,22 @@
-//! Outputs and inputs of the tool interface.
+//! Outputs and inputs of the tool interface. The C face uses them.
 
 use super::Result;
+use crate::info;
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Info as InfoHandle;
+use oxmpi_objects::info::Info;
 use oxmpi_param::Level;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// # Safety
-/// A non-null `place` must be valid for writing.
-pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
-    if place.is_null() {
-        return Err(abi::MPI_T_ERR_INVALID);
-    }
-    // SAFETY: not null, and valid by the contract of this function.
-    unsafe { place.write(value) };
-    Ok(())
+/// Checks the place of a result before the call does anything.
+pub(crate) fn present<T>(place: *const T) -> Result<()> {
+    if place.is_null() { Err(abi::MPI_T_ERR_INVALID) } else { Ok(()) }
 }
 
-/// Stores an optional result, unless `place` is null.
+/// Stores a result, unless `place` is null.
 /// # Safety
 /// A non-null `place` must be valid for writing.
-pub(super) unsafe fn put_wanted<T>(place: *mut T, value: T) {
+pub(crate) unsafe fn put_wanted<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: not null, and valid by the contract of this function.
         unsafe { place.write(value) };
@@ -28,10 +25,8 @@ pub(super) unsafe fn put_wanted<T>(place: *mut T, value: T) {
 
 /// # Safety
 /// A non-null `place` must be valid for reading.
-pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
-    if place.is_null() {
-        return Err(abi::MPI_T_ERR_INVALID);
-    }
+pub(crate) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
+    present(place)?;
     // SAFETY: not null, and valid by the contract of this function.
     Ok(unsafe { place.read() })
 }
@@ -41,7 +36,7 @@ pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
 /// stored. Without a buffer, or with size 0, only the length is stored.
 /// # Safety
 /// `length` must be null or valid, `buffer` null or valid for `*length` characters.
-pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_int) {
+pub(crate) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_int) {
     if length.is_null() {
         return;
     }
@@ -59,14 +54,14 @@ pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_
     unsafe { length.write(text.len() as c_int + 1) };
 }
 
-/// Stores indices, as far as the array has room.
+/// Stores the leading indices, for which the array has room.
 /// # Safety
 /// `places` must be null or valid for `len` integers.
-pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) -> Result<()> {
+pub(crate) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) -> Result<()> {
     let room = usize::try_from(len).map_err(|_| abi::MPI_T_ERR_INVALID)?;
     let count = all.len().min(room);
-    if count > 0 && places.is_null() {
-        return Err(abi::MPI_T_ERR_INVALID);
+    if count > 0 {
+        present(places)?;
     }
     for (at, index) in all[..count].iter().enumerate() {
         // SAFETY: below `len`, so valid by the contract of this function.
@@ -75,16 +70,50 @@ pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) 
     Ok(())
 }
 
+/// Stores the leading elements of an array, unless `places` or `len` is null.
+/// # Safety
+/// `len` must be null or readable, `places` null or valid for `*len` elements.
+pub(crate) unsafe fn put_elements<T: Copy>(all: &[T], len: *const c_int, places: *mut T) {
+    if len.is_null() || places.is_null() {
+        return;
+    }
+    // SAFETY: not null, and valid by the contract of this function.
+    let room = usize::try_from(unsafe { len.read() }).unwrap_or(0);
+    // SAFETY: at most `*len` elements.
+    unsafe { places.copy_from_nonoverlapping(all.as_ptr(), all.len().min(room)) };
+}
+
+/// Stores the bytes of a value.
+/// # Safety
+/// `place` must have room for the value, at any alignment.
+pub(crate) unsafe fn put_bytes(bytes: &[u8], place: *mut c_void) {
+    // SAFETY: by the contract of this function.
+    unsafe { place.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+}
+
+/// Stores the handle of a new info, unless `place` is null.
+/// # Safety
+/// A non-null `place` must be valid for writing.
+pub(crate) unsafe fn put_info(info: Info, place: *mut InfoHandle) {
+    if !place.is_null() {
+        // SAFETY: not null, and valid by the contract of this function.
+        unsafe { place.write(info::enlist(info)) };
+    }
+}
+
 /// # Safety
 /// `name` must be null or a string.
-pub(super) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
-    if name.is_null() {
-        return Err(abi::MPI_T_ERR_INVALID);
-    }
+pub(crate) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
+    present(name)?;
     // SAFETY: not null, so a string by the contract of this function.
     let name = unsafe { CStr::from_ptr(name) };
     // All names are ASCII.
     name.to_str().map_err(|_| abi::MPI_T_ERR_INVALID_NAME)
+}
+
+/// The index of the entry with a name.
+pub(super) fn found(at: Option<usize>) -> Result<c_int> {
+    at.map(|at| at as c_int).ok_or(abi::MPI_T_ERR_INVALID_NAME)
 }
 
 /// Basic and detailed verbosity are not distinguished.

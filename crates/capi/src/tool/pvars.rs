@@ -4,14 +4,14 @@
 //! state.
 
 use super::handles::Handles;
-use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
-use super::{Result, at, call, enums, measured};
+use super::outputs::{fetch, found, verbosity};
+use super::{Result, at, enums, measured};
 use crate::objects::locked;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype, TEnum, TPvarHandle, TPvarSession};
 use oxmpi_core::tool::pvars::all;
 use oxmpi_core::tool::{Bind, Class, Gauge, Pvar, Value};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
 /// The most sessions and handles at a time.
@@ -174,16 +174,11 @@ fn with_all(
     result
 }
 
-/// # Safety
-/// `buf` must be null or have room for a value of the variable's type.
-unsafe fn hand_out(value: Value, buf: *mut c_void) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        match value {
-            Value::Count(count) => put(buf.cast(), count),
-            Value::Real(real) => put(buf.cast(), real),
-            Value::State(state) => put(buf.cast(), state),
-        }
+fn bytes_of(value: Value) -> Vec<u8> {
+    match value {
+        Value::Count(count) => count.to_ne_bytes().into(),
+        Value::Real(real) => real.to_ne_bytes().into(),
+        Value::State(state) => state.to_ne_bytes().into(),
     }
 }
 
@@ -226,161 +221,112 @@ const fn datatype(class: Class) -> Datatype {
     }
 }
 
-mpi! {
-    /// Test of this module: tests/c/mpit_pvars.c.
-    fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a place for an integer.
-        call(|| unsafe { put(num_pvar, all().len() as c_int) })
-    }
+/// Test of this module: tests/c/mpit_pvars.c.
+pub(crate) fn t_pvar_get_num() -> Result<c_int> {
+    Ok(all().len() as c_int)
+}
 
-    fn MPI_T_pvar_get_info(
-        pvar_index: c_int,
-        name: *mut c_char,
-        name_len: *mut c_int,
-        verbosity: *mut c_int,
-        var_class: *mut c_int,
-        datatype: *mut Datatype,
-        enumtype: *mut TEnum,
-        desc: *mut c_char,
-        desc_len: *mut c_int,
-        bind: *mut c_int,
-        readonly: *mut c_int,
-        continuous: *mut c_int,
-        atomic: *mut c_int,
-    ) -> c_int {
-        call(|| {
-            let pvar = at(all(), pvar_index)?;
-            let is_continuous = pvar.class.is_continuous();
-            // SAFETY: the C program passes a place for each result that it wants, else null.
-            unsafe {
-                put_string(&pvar.name, name, name_len);
-                put_wanted(verbosity, self::verbosity(pvar.level));
-                put_wanted(var_class, class(pvar.class));
-                put_wanted(datatype, self::datatype(pvar.class));
-                put_wanted(enumtype, enums::handle(pvar.states));
-                put_string(&pvar.help, desc, desc_len);
-                put_wanted(bind, binding(pvar.bind));
-                put_wanted(readonly, c_int::from(is_continuous));
-                put_wanted(continuous, c_int::from(is_continuous));
-                put_wanted(atomic, c_int::from(!is_continuous));
+type PvarInfo =
+    (&'static str, c_int, c_int, Datatype, TEnum, &'static str, c_int, bool, bool, bool);
+
+pub(crate) fn t_pvar_get_info(pvar_index: c_int) -> Result<PvarInfo> {
+    let pvar = at(all(), pvar_index)?;
+    let is_continuous = pvar.class.is_continuous();
+    Ok((
+        &pvar.name,
+        verbosity(pvar.level),
+        class(pvar.class),
+        datatype(pvar.class),
+        enums::handle(pvar.states),
+        &pvar.help,
+        binding(pvar.bind),
+        is_continuous,
+        is_continuous,
+        !is_continuous,
+    ))
+}
+
+pub(crate) fn t_pvar_get_index(name: &str, var_class: c_int) -> Result<c_int> {
+    found(all().iter().position(|pvar| pvar.name == name && class(pvar.class) == var_class))
+}
+
+pub(crate) fn t_pvar_session_create() -> Result<TPvarSession> {
+    SESSIONS.insert(Mutex::default())
+}
+
+/// Frees its handles too.
+pub(crate) fn t_pvar_session_free(session: TPvarSession) -> Result<TPvarSession> {
+    let handles = std::mem::take(&mut *locked(&*SESSIONS.get(session)?));
+    SESSIONS.free(session)?;
+    handles.into_iter().for_each(|handle| _ = HANDLES.free(handle));
+    Ok(abi::MPI_T_PVAR_SESSION_NULL)
+}
+
+pub(crate) fn t_pvar_handle_alloc(
+    session: TPvarSession,
+    pvar_index: c_int,
+    obj_handle: *mut c_void,
+) -> Result<(TPvarHandle, c_int)> {
+    let owner = SESSIONS.get(session)?;
+    let pvar = at(all(), pvar_index)?;
+    // SAFETY: the C program passes a handle's address, if the variable is bound.
+    let comm = unsafe { bound(pvar.bind, obj_handle) }?;
+    let made = HANDLES.insert(PvarHandle::new(session, pvar, comm)?)?;
+    locked(&*owner).push(made);
+    Ok((made, 1))
+}
+
+pub(crate) fn t_pvar_handle_free(
+    session: TPvarSession,
+    handle: TPvarHandle,
+) -> Result<TPvarHandle> {
+    with(session, handle, |_| Ok(()))?;
+    HANDLES.free(handle)?;
+    locked(&*SESSIONS.get(session)?).retain(|other| *other != handle);
+    Ok(abi::MPI_T_PVAR_HANDLE_NULL)
+}
+
+pub(crate) fn t_pvar_start(session: TPvarSession, handle: TPvarHandle) -> Result<()> {
+    with_all(session, handle, PvarHandle::start)
+}
+
+pub(crate) fn t_pvar_stop(session: TPvarSession, handle: TPvarHandle) -> Result<()> {
+    with_all(session, handle, PvarHandle::stop)
+}
+
+pub(crate) fn t_pvar_read(session: TPvarSession, handle: TPvarHandle) -> Result<Vec<u8>> {
+    with(session, handle, PvarHandle::read).map(bytes_of)
+}
+
+pub(crate) fn t_pvar_write(
+    session: TPvarSession,
+    handle: TPvarHandle,
+    buf: *const c_void,
+) -> Result<()> {
+    with(session, handle, |meter| {
+        if meter.is_continuous() {
+            return Err(abi::MPI_T_ERR_PVAR_NO_WRITE);
+        }
+        // SAFETY: the C program's value has the type of MPI_T_pvar_get_info.
+        let value = unsafe {
+            match meter.pvar.class.zero() {
+                Value::Count(_) => Value::Count(fetch(buf.cast())?),
+                Value::Real(_) => Value::Real(fetch(buf.cast())?),
+                Value::State(_) => Value::State(fetch(buf.cast())?),
             }
-            Ok(())
-        })
-    }
+        };
+        meter.write(value)
+    })
+}
 
-    fn MPI_T_pvar_get_index(name: *const c_char, var_class: c_int, pvar_index: *mut c_int) -> c_int {
-        call(|| {
-            // SAFETY: the C program passes a string.
-            let name = unsafe { self::name(name) }?;
-            let place = all().iter().position(|pvar| pvar.name == name && class(pvar.class) == var_class);
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(pvar_index, place.ok_or(abi::MPI_T_ERR_INVALID_NAME)? as c_int) }
-        })
-    }
+pub(crate) fn t_pvar_reset(session: TPvarSession, handle: TPvarHandle) -> Result<()> {
+    with_all(session, handle, |meter| meter.reset().map(drop))
+}
 
-    fn MPI_T_pvar_session_create(session: *mut TPvarSession) -> c_int {
-        call(|| {
-            if session.is_null() {
-                return Err(abi::MPI_T_ERR_INVALID);
-            }
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(session, SESSIONS.insert(Mutex::default())?) }
-        })
-    }
-
-    /// Frees its handles too.
-    fn MPI_T_pvar_session_free(session: *mut TPvarSession) -> c_int {
-        call(|| {
-            // SAFETY: the C program passes a place with a handle.
-            let one = unsafe { fetch(session) }?;
-            let handles = std::mem::take(&mut *locked(&*SESSIONS.get(one)?));
-            SESSIONS.free(one)?;
-            handles.into_iter().for_each(|handle| _ = HANDLES.free(handle));
-            // SAFETY: `session` is not null, as `fetch` has checked, and holds a handle.
-            unsafe { put(session, abi::MPI_T_PVAR_SESSION_NULL) }
-        })
-    }
-
-    fn MPI_T_pvar_handle_alloc(
-        session: TPvarSession,
-        pvar_index: c_int,
-        obj_handle: *mut c_void,
-        handle: *mut TPvarHandle,
-        count: *mut c_int,
-    ) -> c_int {
-        call(|| {
-            let owner = SESSIONS.get(session)?;
-            let pvar = at(all(), pvar_index)?;
-            if handle.is_null() || count.is_null() {
-                return Err(abi::MPI_T_ERR_INVALID);
-            }
-            // SAFETY: the C program passes a handle's address, if the variable is bound.
-            let comm = unsafe { bound(pvar.bind, obj_handle) }?;
-            let made = HANDLES.insert(PvarHandle::new(session, pvar, comm)?)?;
-            locked(&*owner).push(made);
-            // SAFETY: the C program passes places for both.
-            unsafe { put(count, 1).and_then(|()| put(handle, made)) }
-        })
-    }
-
-    fn MPI_T_pvar_handle_free(session: TPvarSession, handle: *mut TPvarHandle) -> c_int {
-        call(|| {
-            // SAFETY: the C program passes a place with a handle.
-            let one = unsafe { fetch(handle) }?;
-            with(session, one, |_| Ok(()))?;
-            HANDLES.free(one)?;
-            locked(&*SESSIONS.get(session)?).retain(|other| *other != one);
-            // SAFETY: `handle` is not null, as `fetch` has checked, and holds a handle.
-            unsafe { put(handle, abi::MPI_T_PVAR_HANDLE_NULL) }
-        })
-    }
-
-    fn MPI_T_pvar_start(session: TPvarSession, handle: TPvarHandle) -> c_int {
-        call(|| with_all(session, handle, PvarHandle::start))
-    }
-
-    fn MPI_T_pvar_stop(session: TPvarSession, handle: TPvarHandle) -> c_int {
-        call(|| with_all(session, handle, PvarHandle::stop))
-    }
-
-    fn MPI_T_pvar_read(session: TPvarSession, handle: TPvarHandle, buf: *mut c_void) -> c_int {
-        // SAFETY: the C program passes room for the type that MPI_T_pvar_get_info has returned.
-        call(|| with(session, handle, PvarHandle::read).and_then(|value| unsafe { hand_out(value, buf) }))
-    }
-
-    fn MPI_T_pvar_write(session: TPvarSession, handle: TPvarHandle, buf: *const c_void) -> c_int {
-        call(|| {
-            with(session, handle, |meter| {
-                if meter.is_continuous() {
-                    return Err(abi::MPI_T_ERR_PVAR_NO_WRITE);
-                }
-                // SAFETY: the C program's value has the type of MPI_T_pvar_get_info.
-                let value = unsafe {
-                    match meter.pvar.class.zero() {
-                        Value::Count(_) => Value::Count(fetch(buf.cast())?),
-                        Value::Real(_) => Value::Real(fetch(buf.cast())?),
-                        Value::State(_) => Value::State(fetch(buf.cast())?),
-                    }
-                };
-                meter.write(value)
-            })
-        })
-    }
-
-    fn MPI_T_pvar_reset(session: TPvarSession, handle: TPvarHandle) -> c_int {
-        call(|| with_all(session, handle, |meter| meter.reset().map(drop)))
-    }
-
-    fn MPI_T_pvar_readreset(session: TPvarSession, handle: TPvarHandle, buf: *mut c_void) -> c_int {
-        call(|| {
-            let value = with(session, handle, |meter| match meter.is_continuous() {
-                true => Err(abi::MPI_T_ERR_PVAR_NO_ATOMIC),
-                // Without a buffer, the value would be lost.
-                false if buf.is_null() => Err(abi::MPI_T_ERR_INVALID),
-                false => meter.reset(),
-            })?;
-            // SAFETY: the C program passes room for the type that MPI_T_pvar_get_info has returned.
-            unsafe { hand_out(value, buf) }
-        })
-    }
+pub(crate) fn t_pvar_readreset(session: TPvarSession, handle: TPvarHandle) -> Result<Vec<u8>> {
+    let value = with(session, handle, |meter| match meter.is_continuous() {
+        true => Err(abi::MPI_T_ERR_PVAR_NO_ATOMIC),
+        false => meter.reset(),
+    })?;
+    Ok(bytes_of(value))
 }

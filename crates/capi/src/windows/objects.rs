@@ -2,16 +2,13 @@
 //! 12.2.7, 7.7.4, 7.8 and 9.3.2). Test: tests/c/win_objects.c.
 
 use super::WinArgument;
-use crate::attributes::{delete, found, set};
+use crate::attributes::{delete, set, value};
 use crate::errhandlers::{HandlerKind, attach, refer};
-use crate::errors;
 use crate::info;
-use crate::library::{Running, library};
+use crate::library::Running;
 use crate::names::kept;
-use crate::on::On;
-use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Errhandler, Info as InfoHandle, Win};
+use oxmpi_abi::types::{Errhandler, Info as InfoHandle};
 use oxmpi_core::window::Facts;
 use oxmpi_objects::attribute::ObjectKind;
 use oxmpi_objects::error::Result;
@@ -70,18 +67,6 @@ pub(crate) fn win_get_errhandler(_: &Running, win: &WinArgument) -> Result<Errha
     Ok(refer(win.errhandler_cell()))
 }
 
-/// MPI-5.0 section 9.5.
-pub(crate) fn win_call_errhandler(function: FuncId, win: Win, errorcode: c_int) -> c_int {
-    let checked = library().and_then(|library| {
-        library.window(win)?;
-        errors::check_code(errorcode)
-    });
-    match checked {
-        Ok(()) => errors::call_handler(function, On::Win(win), errorcode),
-        Err(error) => errors::raise(function, Some(On::Win(win)), error),
-    }
-}
-
 pub(crate) fn win_set_attr(
     _: &Running,
     win: &WinArgument,
@@ -99,7 +84,7 @@ pub(crate) fn win_get_attr(
 ) -> Result<Option<*const c_void>> {
     match predefined(&win.facts, keyval) {
         Some(value) => Ok(Some(value)),
-        None => found(ObjectKind::Win, &win.attributes, keyval),
+        None => value(ObjectKind::Win, &win.attributes, keyval),
     }
 }
 

@@ -10,7 +10,7 @@ use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
 
 use super::world::WorldReport;
-use super::{InfoArgs, InfoFacts, MISSING, survey, tools};
+use super::{InfoArgs, InfoFacts, survey, tools};
 
 pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
     let params = &facts.found.params;
@@ -21,10 +21,7 @@ pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
         out.insert("prefix".into(), json!(facts.prefix));
         out.insert("interface".into(), "MPI 5.0 standard ABI".into());
         out.insert("library".into(), "libmpi_abi.so.1".into());
-        out.insert(
-            "functions".into(),
-            json!({ "all": functions, "present": functions - MISSING.len() }),
-        );
+        out.insert("functions".into(), functions.into());
     }
     if options.select {
         out.insert("selection".into(), selection(options, params));
@@ -60,9 +57,6 @@ pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
     }
     for (module, found) in &facts.surveys {
         out.insert(module.name.into(), survey::json(found));
-    }
-    if options.missing {
-        out.insert("missing".into(), json!(MISSING));
     }
     format!("{:#}\n", Json::Object(out))
 }

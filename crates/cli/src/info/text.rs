@@ -8,7 +8,7 @@ use oxmpi_param::{Level, Param};
 use oxmpi_param::{Params, SelectError, foreign};
 
 use super::world::WorldReport;
-use super::{InfoArgs, InfoFacts, MISSING, survey, tools};
+use super::{InfoArgs, InfoFacts, survey, tools};
 
 pub(super) fn text(options: &InfoArgs, facts: &InfoFacts) -> String {
     let mut out = String::new();
@@ -19,9 +19,8 @@ pub(super) fn text(options: &InfoArgs, facts: &InfoFacts) -> String {
             "OxMPI {}\n\
              prefix:      {prefix}\n\
              interface:   MPI 5.0 standard ABI (libmpi_abi.so.1)\n\
-             functions:   {} of {functions} are there\n",
-            env!("CARGO_PKG_VERSION"),
-            functions - MISSING.len()
+             functions:   {functions}\n",
+            env!("CARGO_PKG_VERSION")
         );
     }
     if options.select {
@@ -57,13 +56,6 @@ pub(super) fn text(options: &InfoArgs, facts: &InfoFacts) -> String {
     }
     for (module, found) in &facts.surveys {
         out += &survey::text(module, found);
-    }
-    if options.missing && !MISSING.is_empty() {
-        out += &format!(
-            "{} of {functions} functions of MPI-5.0 are not there yet; calling one is an error:\n",
-            MISSING.len()
-        );
-        MISSING.iter().for_each(|name| out += &format!("  {name}\n"));
     }
     out
 }

@@ -93,8 +93,9 @@ fn wrong_call(id: FuncId) -> String {
             return format!("{kind} wrong = {null}; FAILS({}, {class});", call(id, all, Some(at)));
         }
     }
-    let may_be_null =
-        |param: &FunctionArgument| param.base == "void" || (param.base == "MPI_Status" && all.len() > 2);
+    let may_be_null = |param: &FunctionArgument| {
+        param.base == "void" || (param.base == "MPI_Status" && all.len() > 2)
+    };
     let place =
         all.iter().rposition(|param| !param.by_value() && !param.constant && !may_be_null(param));
     match place {
