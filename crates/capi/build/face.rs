@@ -102,14 +102,17 @@ fn pack(
         }
         "blocks" => {
             taken.extend(of.clone());
-            let side = if argument.argument.intent == Intent::In { "Send" } else { "Receive" };
             let is_one = function.argument(of[2]).is_some_and(FunctionArgument::by_value);
             format!(
-                "BlockArgs {{ side: BufferSide::{side}, address: {name}.cast(), counts: {}, \
-                 displacements: {}, types: BlockTypes::{}({}) }}",
+                "BlockArgs {{ address: {name}.cast(), counts: {}, displacements: {}, \
+                 types: BlockTypes::{}({}), names: &BlockNames {{ address: {name:?}, \
+                 counts: {:?}, displacements: {:?}, types: {:?} }} }}",
                 number_array(function, of[0]),
                 number_array(function, of[1]),
                 if is_one { "One" } else { "Each" },
+                of[2],
+                of[0],
+                of[1],
                 of[2]
             )
         }
@@ -150,9 +153,16 @@ fn reduction(function: &'static Function, taken: &mut Vec<&'static str>) -> Stri
     let count = ["count", "recvcount"].into_iter().find(|name| function.argument(name).is_some());
     taken.extend(["recvbuf", "datatype", "op"]);
     taken.extend(count);
+    let names = |address: &str| {
+        let count = count.unwrap_or("recvcounts");
+        format!("BufferNames {{ address: {address:?}, count: {count:?}, datatype: \"datatype\" }}")
+    };
     format!(
-        "ReductionArgs {{ send: sendbuf, receive: recvbuf, count: {}, datatype, op }}",
-        count.map_or("0".to_owned(), |count| format!("i64::from({count})"))
+        "ReductionArgs {{ send: sendbuf, receive: recvbuf, count: {}, datatype, op, \
+         names: &[{}, {}] }}",
+        count.map_or("0".to_owned(), |count| format!("i64::from({count})")),
+        names("sendbuf"),
+        names("recvbuf")
     )
 }
 

@@ -61,12 +61,25 @@ impl BufferArgs {
     }
 
     pub(crate) fn buffer(&self, library: &Running) -> Result<UserBuf> {
-        library.buffer(self.address, self.count, self.datatype)
+        let buffer = library.buffer(self.address, self.count, self.datatype);
+        buffer.map_err(|error| self.explain(error))
+    }
+
+    /// The error with the name of the argument, which follows from its class.
+    #[cold]
+    fn explain(&self, error: MpiError) -> MpiError {
+        let names = self.names;
+        match (error.class(), error.detail().strip_prefix("count")) {
+            (class, Some(rest)) => MpiError::new(class, format!("{}{rest}", names.count)),
+            (abi::MPI_ERR_TYPE, _) => named(&error, names.datatype),
+            (abi::MPI_ERR_BUFFER, _) => named(&error, names.address),
+            _ => error,
+        }
     }
 
     /// The memory of `blocks` consecutive buffers like this one.
     pub(crate) fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
-        check_count(self.count)?;
+        check_count(self.count).map_err(|error| self.explain(error))?;
         let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
             let text = format!(
                 "{} is {}: {blocks} blocks of this count have too many elements",

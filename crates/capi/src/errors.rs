@@ -4,7 +4,7 @@
 //! the handler and calls it. This is the last action of a function, since a handler may leave by
 //! longjmp or a C++ exception. The module `errhandlers` has the handlers.
 
-use crate::arguments::{CommArgument, Named};
+use crate::arguments::{CommArgument, Named, OfArgument};
 use crate::errhandlers::{self, HandlerKind};
 use crate::files;
 use crate::library::{self, running};
@@ -53,9 +53,20 @@ pub(crate) fn on_comm(
     comm: Comm,
     call: impl FnOnce(&'static library::Running, &CommArgument) -> Result<()>,
 ) -> c_int {
+    on_comm_named(function, comm, "comm", call)
+}
+
+/// [`on_comm`] for an argument of another name.
+#[inline(always)]
+pub(crate) fn on_comm_named(
+    function: FuncId,
+    comm: Comm,
+    argument: &'static str,
+    call: impl FnOnce(&'static library::Running, &CommArgument) -> Result<()>,
+) -> c_int {
     let result = (|| {
         let library = library::library()?;
-        call(library, &Named { handle: comm, object: library.communicator(comm)? })
+        call(library, &Named { handle: comm, object: library.communicator(comm).of(argument)? })
     })();
     outcome(function, Some(On::Comm(comm)), result)
 }

@@ -12,7 +12,7 @@ use crate::files::datareps::RegisteredDatareps;
 use crate::fortran_types::FortranTypes;
 use crate::library::{self, Running};
 use crate::memory::OrdinaryMemory;
-use crate::objects::{locked, objects};
+use crate::objects::{ObjectKind, locked, objects, table};
 use crate::operations::Kernels;
 use crate::predefined::AttributeValues;
 use crate::tool;
@@ -22,7 +22,7 @@ use oxmpi_core::Communicator;
 use oxmpi_core::buffered::BufferOf;
 use oxmpi_core::handler::ErrorHandler;
 use oxmpi_core::start::{StartedProcess, start_changed};
-use oxmpi_mem::table::{SingleThread, Table};
+use oxmpi_mem::table::SingleThread;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
 use oxmpi_objects::predefined::Predefined;
@@ -158,8 +158,9 @@ fn make(threads: bool) -> Result<&'static Running> {
     export::report_misuse();
     process.keep_pending(true);
     let attribute_values = AttributeValues::new(&client, process.tag_ub());
-    let (communicators, groups) = (Table::new(), Table::new());
-    let (datatypes, operations, windows) = (Table::new(), Table::new(), Table::new());
+    let (communicators, groups) = (table(ObjectKind::Comm), table(ObjectKind::Group));
+    let (datatypes, operations) = (table(ObjectKind::Datatype), table(ObjectKind::Op));
+    let windows = table(ObjectKind::Win);
     if !threads {
         // SAFETY: the program has promised that one thread calls MPI. Other threads must first call
         // `set_threaded`.
@@ -179,7 +180,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         accelerator,
         communicators,
         contexts: ContextCache::new(),
-        files: Table::new(),
+        files: table(ObjectKind::File),
         groups,
         datatypes,
         predefined: Predefined::new(),

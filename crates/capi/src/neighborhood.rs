@@ -44,7 +44,7 @@ impl Buffer {
             }
             Buffer::Uneven(named) => {
                 let list = named.list(library, used.len(), |block| used[block])?;
-                let blocks = lengths(&list, named.side)?;
+                let blocks = lengths(&list, named.names)?;
                 (
                     Area::Blocks(list),
                     Box::new(move |block| (blocks.start(block), blocks.length(block))),

@@ -15,6 +15,28 @@ use oxmpi_objects::info::Info;
 use oxmpi_param::{InitialErrhandler, Params};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+/// The kinds of objects with handles, for [`Table::of_kind`]. Requests and messages have none.
+pub(crate) enum ObjectKind {
+    Comm = 1,
+    Group,
+    Datatype,
+    Op,
+    Win,
+    File,
+    Info,
+    Errhandler,
+    Session,
+    ControlVariable,
+    PerformanceVariable,
+    PerformanceSession,
+    Registration,
+}
+
+/// A table for objects of this kind.
+pub(crate) fn table<T>(kind: ObjectKind) -> Table<T> {
+    Table::of_kind(kind as u8)
+}
+
 pub(crate) struct Objects {
     pub(crate) infos: Table<Mutex<Info>>,
     pub(crate) errhandlers: Table<UserHandler>,
@@ -30,12 +52,12 @@ pub(crate) struct Objects {
 }
 
 static OBJECTS: LazyLock<Objects> = LazyLock::new(|| Objects {
-    infos: Table::new(),
-    errhandlers: Table::new(),
+    infos: table(ObjectKind::Info),
+    errhandlers: table(ObjectKind::Errhandler),
     keyvals: Keyvals::default(),
     codes: Mutex::new(ErrorCodes::new()),
     generalized: GeneralizedRequests::default(),
-    sessions: Table::new(),
+    sessions: table(ObjectKind::Session),
     fortran: Mutex::default(),
     file_handler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_RETURN)),
     initial_handler: initial_handler(),

@@ -4,7 +4,7 @@
 //! contiguous bytes first tries the low-latency path. All other calls, wrong calls included, take
 //! the full path.
 
-use crate::arguments::{BufferArgs, CommArgument};
+use crate::arguments::{BufferArgs, BufferNames, CommArgument};
 use crate::errors::{on_comm, outcome};
 use crate::library::{Running, at_hand, null, put};
 use crate::on::On;
@@ -134,6 +134,13 @@ fn send_fully(
     })
 }
 
+/// The buffer of a function with one.
+#[inline(always)]
+fn data(address: *const c_void, count: i64, datatype: Datatype) -> BufferArgs {
+    let names = &BufferNames { address: "buf", count: "count", datatype: "datatype" };
+    BufferArgs { address, count, datatype, names }
+}
+
 /// Sends eagerly without a request, if possible. Otherwise returns the buffer for the full path.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
@@ -153,7 +160,7 @@ fn left_to_send(
     {
         return Ok(None);
     }
-    let buffer = library.buffer(buf, count, datatype)?;
+    let buffer = data(buf, count, datatype).buffer(library)?;
     let gone = plain.is_none()
         && may_leave_at_once(mode, buffer.packed_len())
         && sent_at_once(library, comm, &buffer, dest, tag);
@@ -316,7 +323,7 @@ fn recv_fully(
         {
             return received(status, done);
         }
-        let buffer = library.buffer(buf, count, datatype)?;
+        let buffer = data(buf, count, datatype).buffer(library)?;
         if plain.is_none()
             && let Some(done) = received_at_once(library, context, &buffer, source, tag)?
         {
@@ -374,7 +381,7 @@ fn irecv_fully(
         }
         let context = library.noted(comm, communicator);
         library.process.note_source(communicator, source);
-        let buffer = library.buffer(buf, count, datatype)?;
+        let buffer = data(buf, count, datatype).buffer(library)?;
         if let Some(into) = buffer.as_plain()
             && let Some(posted) = library.process.try_irecv(context, into, source, tag)
         {

@@ -57,11 +57,14 @@ impl<F: Fabric> Process<F> {
         (dest, send_tag): (i32, i32),
         (source, receive_tag): (i32, i32),
     ) -> Result<()> {
-        self.check_tag(send_tag)?;
+        let of = |side: &str, error: MpiError| {
+            MpiError::new(error.class(), format!("{side}{}", error.detail()))
+        };
+        self.check_tag(send_tag).map_err(|error| of("send", error))?;
         if dest != abi::MPI_PROC_NULL {
             comm.process(dest, "dest")?;
         }
-        self.tag_match(receive_tag)?;
+        self.tag_match(receive_tag).map_err(|error| of("recv", error))?;
         source_of(comm, source).map(drop)
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so no
 //! handle equals one of the small constants of the ABI for predefined objects. `MPI_*_toint`
-//! converts it to an [`Int`], and [`Table::from_int`] converts back.
+//! converts it to an [`Int`], and [`Table::from_int`] converts back. The highest bits of a generation
+//! are the kind of the table's objects ([`Table::of_kind`]), so a handle names no object of another
+//! kind.
 //!
 //! # The protocol of a slot
 //!
@@ -127,6 +129,8 @@ pub struct Table<T> {
 }
 
 struct Shared<T> {
+    /// The generation of a slot that was never used.
+    first_generation: u32,
     threaded: AtomicBool,
     used: AtomicU32,
     chunks: [AtomicPtr<TableSlot<T>>; CHUNKS],
@@ -155,12 +159,21 @@ const FIRST_CHUNK: u32 = 32;
 /// For 2^30 slots.
 const CHUNKS: usize = 25;
 
+/// Bits of a generation below the kind.
+const KIND_SHIFT: u32 = 28;
+
 const COUNT: u64 = (1 << 31) - 1;
 const USER_FREED: u64 = 1 << 31;
 
 #[inline]
 const fn generation_of(word: u64) -> u32 {
     (word >> 32) as u32
+}
+
+/// After the last generation of a kind comes its first one again.
+const fn next_generation(generation: u32) -> u32 {
+    let next = generation.wrapping_add(1) & ((1 << KIND_SHIFT) - 1);
+    generation >> KIND_SHIFT << KIND_SHIFT | if next == 0 { 1 } else { next }
 }
 
 #[inline]
@@ -296,7 +309,7 @@ impl<T> Shared<T> {
         impl<T> Drop for Vacate<'_, T> {
             fn drop(&mut self) {
                 let generation = generation_of(self.2.word.load(Ordering::Relaxed));
-                let next = generation.checked_add(1).unwrap_or(1);
+                let next = next_generation(generation);
                 self.2.word.store(u64::from(next) << 32, Ordering::Release);
                 self.0.with_vacant(|slots| slots.push(self.1));
             }
@@ -324,7 +337,7 @@ impl<T> Shared<T> {
         if self.chunks[chunk].load(Ordering::Relaxed).is_null() {
             let slots: Box<[TableSlot<T>]> = (0..FIRST_CHUNK << chunk)
                 .map(|_| TableSlot {
-                    word: AtomicU64::new(1 << 32),
+                    word: AtomicU64::new(u64::from(self.first_generation) << 32),
                     value: UnsafeCell::new(MaybeUninit::uninit()),
                 })
                 .collect();
@@ -341,7 +354,12 @@ fn no_longer(handle: Handle, word: u64) -> BadHandle {
     let current = generation_of(word);
     let was = handle.generation();
     // The word of a vacant slot has the next generation.
-    if was != 0 && was < current { BadHandle::Freed(handle) } else { BadHandle::Unknown(handle) }
+    let is_of_kind = was >> KIND_SHIFT == current >> KIND_SHIFT;
+    if is_of_kind && was != 0 && was < current {
+        BadHandle::Freed(handle)
+    } else {
+        BadHandle::Unknown(handle)
+    }
 }
 
 impl<T> Drop for Shared<T> {
@@ -374,8 +392,17 @@ impl<T> Default for Table<T> {
 impl<T> Table<T> {
     /// An empty table, safe for threads.
     pub fn new() -> Table<T> {
+        Table::of_kind(0)
+    }
+
+    /// An empty table for objects of a kind, from 0 to 15. No handle of the table is one of a table
+    /// of another kind. The kind is also in the low bits of the first generations, for those who
+    /// compare these only: they take one kind for another only after many uses of a slot.
+    pub fn of_kind(kind: u8) -> Table<T> {
+        let kind = u32::from(kind & 15);
         Table {
             shared: Arc::new(Shared {
+                first_generation: kind << KIND_SHIFT | kind << 8 | 1,
                 threaded: AtomicBool::new(true),
                 used: AtomicU32::new(0),
                 chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],

@@ -21,7 +21,8 @@
 
 #include "own_calls.h"
 
-static int rank = -1, size = 0, failures = 0;
+/* `other` is the next rank, or the only one. */
+static int rank = -1, size = 0, other = -1, failures = 0;
 static char **arguments;
 static const char *snippet = "";
 
@@ -126,6 +127,7 @@ static void coverage_start(void)
 {
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    other = (rank + 1) % size;
     PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     PMPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 }

@@ -6,7 +6,7 @@
 //! does not need are not read. MPI_IN_PLACE is not allowed.
 
 use super::reductions::ReductionArgs;
-use super::vector::{BlockArgs, BufferSide, lengths};
+use super::vector::{BlockArgs, lengths};
 use super::{movement_of, run_plan};
 use crate::arguments::{BufferArgs, CallForm};
 use crate::library::{Running, check_count};
@@ -45,7 +45,7 @@ impl RemoteBlocks {
             }
             RemoteBlocks::Uneven(named) => {
                 let list = named.list(library, ranks, |_| true)?;
-                let blocks = lengths(&list, named.side)?;
+                let blocks = lengths(&list, named.names)?;
                 Ok((Area::Blocks(list), blocks))
             }
         }
@@ -205,7 +205,7 @@ impl IntercommCall<'_> {
     /// `counts` are the elements for each rank of the local group.
     pub(super) fn reduce_scatter(&self, r: ReductionArgs, counts: &[usize]) -> Result<()> {
         let blocks = Blocks::new(counts.iter().copied()).ok_or_else(|| {
-            let text = format!("the {} are together too many", BufferSide::Receive.counts());
+            let text = "the recvcounts are together too many";
             MpiError::new(abi::MPI_ERR_COUNT, text)
         })?;
         let index = self.me().rank - self.groups.local(self.me()).start;

@@ -25,6 +25,8 @@ pub(crate) struct ReductionArgs {
     pub(crate) count: i64,
     pub(crate) datatype: Datatype,
     pub(crate) op: Op,
+    /// For the buffer to send, and for the one to receive.
+    pub(crate) names: &'static [BufferNames; 2],
 }
 
 impl ReductionArgs {
@@ -33,7 +35,7 @@ impl ReductionArgs {
             address: self.send,
             count: self.count,
             datatype: self.datatype,
-            names: &BufferNames { address: "sendbuf", count: "count", datatype: "datatype" },
+            names: &self.names[0],
         }
     }
 
@@ -42,7 +44,7 @@ impl ReductionArgs {
             address: self.receive,
             count: self.count,
             datatype: self.datatype,
-            names: &BufferNames { address: "recvbuf", count: "count", datatype: "datatype" },
+            names: &self.names[1],
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::inter::RemoteBlocks;
 use super::reductions::ReductionArgs;
 use super::{across, check_blocks, movement_of, run_plan, short};
-use crate::arguments::{BufferArgs, CallForm};
+use crate::arguments::{BufferArgs, CallForm, OfArgument};
 use crate::errors::{on_comm, outcome};
 use crate::library::{FIRST_PAGE, Running, array, check_count};
 use crate::on::On;
@@ -71,49 +71,21 @@ pub(crate) enum BlockTypes {
     Each(*const Datatype),
 }
 
-#[derive(Clone, Copy)]
-pub(crate) enum BufferSide {
-    Send,
-    Receive,
-}
-
-impl BufferSide {
-    pub(crate) fn counts(self) -> &'static str {
-        match self {
-            BufferSide::Send => "sendcounts",
-            BufferSide::Receive => "recvcounts",
-        }
-    }
-
-    fn displacements(self) -> &'static str {
-        match self {
-            BufferSide::Send => "the array of displacements of the blocks to send",
-            BufferSide::Receive => "the array of displacements of the blocks to receive",
-        }
-    }
-
-    fn types(self) -> &'static str {
-        match self {
-            BufferSide::Send => "sendtypes",
-            BufferSide::Receive => "recvtypes",
-        }
-    }
-
-    fn one_type(self) -> &'static str {
-        match self {
-            BufferSide::Send => "sendtype",
-            BufferSide::Receive => "recvtype",
-        }
-    }
+/// The names of the arguments of a buffer of blocks.
+pub(crate) struct BlockNames {
+    pub(crate) address: &'static str,
+    pub(crate) counts: &'static str,
+    pub(crate) displacements: &'static str,
+    pub(crate) types: &'static str,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct BlockArgs {
-    pub(crate) side: BufferSide,
     pub(crate) address: *const c_void,
     pub(crate) counts: NumberArray,
     pub(crate) displacements: NumberArray,
     pub(crate) types: BlockTypes,
+    pub(crate) names: &'static BlockNames,
 }
 
 impl BlockArgs {
@@ -129,12 +101,12 @@ impl BlockArgs {
         how_many: usize,
         is_used: impl Fn(usize) -> bool,
     ) -> Result<BlockList> {
-        let counts = self.counts.listed(how_many, self.side.counts())?;
-        let displacements = self.displacements.listed(how_many, self.side.displacements())?;
+        let counts = self.counts.listed(how_many, self.names.counts)?;
+        let displacements = self.displacements.listed(how_many, self.names.displacements)?;
         let types = match self.types {
             BlockTypes::One(_) => &[],
             // SAFETY: the C program passes an array with a datatype for each rank or neighbour.
-            BlockTypes::Each(first) => unsafe { array(first, how_many, self.side.types()) }?,
+            BlockTypes::Each(first) => unsafe { array(first, how_many, self.names.types) }?,
         };
         let block = |index: usize| {
             if !is_used(index) {
@@ -143,9 +115,7 @@ impl BlockArgs {
             let (count, displacement) = (counts.at(index), displacements.at(index));
             let (datatype, unit) = match self.types {
                 BlockTypes::One(datatype) => {
-                    let found = library.datatype(datatype);
-                    let found =
-                        found.map_err(|error| error.within(self.side.one_type().to_owned()))?;
+                    let found = library.datatype(datatype).of(self.names.types)?;
                     (datatype, found.bounds().extent())
                 }
                 // Programs leave the datatypes of empty blocks unset.
@@ -170,9 +140,10 @@ impl BlockArgs {
     /// The argument that caused an error of this class in a block.
     fn argument_of(&self, index: usize, class: c_int) -> String {
         match self.types {
-            _ if class != abi::MPI_ERR_TYPE => format!("{}[{index}]", self.side.counts()),
-            BlockTypes::One(_) => self.side.one_type().to_owned(),
-            BlockTypes::Each(_) => format!("{}[{index}]", self.side.types()),
+            _ if class == abi::MPI_ERR_BUFFER => self.names.address.to_owned(),
+            _ if class != abi::MPI_ERR_TYPE => format!("{}[{index}]", self.names.counts),
+            BlockTypes::One(_) => self.names.types.to_owned(),
+            BlockTypes::Each(_) => format!("{}[{index}]", self.names.types),
         }
     }
 
@@ -194,14 +165,13 @@ impl BlockArgs {
     }
 }
 
-pub(crate) fn lengths(list: &BlockList, side: BufferSide) -> Result<Blocks> {
-    together(list.lengths(), side)
+pub(crate) fn lengths(list: &BlockList, names: &BlockNames) -> Result<Blocks> {
+    together(list.lengths(), names.counts)
 }
 
-fn together(lengths: impl Iterator<Item = usize>, side: BufferSide) -> Result<Blocks> {
+fn together(lengths: impl Iterator<Item = usize>, counts: &str) -> Result<Blocks> {
     Blocks::new(lengths).ok_or_else(|| {
-        let text =
-            format!("the {} are together more than the address space has room for", side.counts());
+        let text = format!("the {counts} are together more than the address space has room for");
         MpiError::new(abi::MPI_ERR_COUNT, text)
     })
 }
@@ -234,7 +204,7 @@ pub(crate) fn gatherv(
         let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
         let (output, all) = if at_root {
             let list = receive.list(library, communicator.size() as usize, |_| true)?;
-            let all = RootOnly::at_root(lengths(&list, BufferSide::Receive)?);
+            let all = RootOnly::at_root(lengths(&list, receive.names)?);
             (Area::Blocks(list), all)
         } else {
             (no_blocks(), RootOnly::elsewhere())
@@ -262,7 +232,7 @@ pub(crate) fn scatterv(
         let output = if in_place { UserBuf::empty() } else { receive.buffer(library)? };
         let (input, all) = if at_root {
             let list = send.list(library, communicator.size() as usize, |_| true)?;
-            let all = RootOnly::at_root(lengths(&list, BufferSide::Send)?);
+            let all = RootOnly::at_root(lengths(&list, send.names)?);
             (Area::Blocks(list), all)
         } else {
             (no_blocks(), RootOnly::elsewhere())
@@ -290,7 +260,7 @@ pub(crate) fn allgatherv(
         }
         let in_place = send.is_in_place();
         let list = receive.list(library, communicator.size() as usize, |_| true)?;
-        let blocks = lengths(&list, BufferSide::Receive)?;
+        let blocks = lengths(&list, receive.names)?;
         let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
         if !in_place {
             check_blocks(input.packed_len(), blocks.length(communicator.team.rank as usize))?;
@@ -319,12 +289,12 @@ pub(crate) fn alltoallv(
         let size = communicator.size() as usize;
         let in_place = send.is_in_place();
         let output = receive.list(library, size, |_| true)?;
-        let receive = lengths(&output, BufferSide::Receive)?;
+        let receive = lengths(&output, receive.names)?;
         let (input, send) = if in_place {
             (no_blocks(), receive.clone())
         } else {
             let input = send.list(library, size, |_| true)?;
-            let lengths = lengths(&input, BufferSide::Send)?;
+            let lengths = lengths(&input, send.names)?;
             (Area::Blocks(input), lengths)
         };
         let call = Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place };
@@ -341,10 +311,9 @@ pub(crate) fn reduce_scatter(
     form: CallForm,
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let counts = counts.read(communicator.size() as usize, BufferSide::Receive.counts())?;
+        let counts = counts.read(communicator.size() as usize, "recvcounts")?;
         let element = |(index, count): (usize, &i64)| {
-            check_count(*count)
-                .map_err(|error| error.within(format!("{}[{index}]", BufferSide::Receive.counts())))
+            check_count(*count).map_err(|error| error.within(format!("recvcounts[{index}]")))
         };
         let counts = counts.iter().enumerate().map(element).collect::<Result<Vec<_>>>()?;
         if let Some(across) = across(library, communicator, form) {
@@ -352,7 +321,7 @@ pub(crate) fn reduce_scatter(
         }
         let in_place = r.send().is_in_place();
         let how = combining(library, r.op, r.datatype)?;
-        let blocks = together(counts.into_iter(), BufferSide::Receive)?;
+        let blocks = together(counts.into_iter(), "recvcounts")?;
         let all = ReductionArgs { count: blocks.total() as i64, ..r };
         let mine =
             ReductionArgs { count: blocks.length(communicator.team.rank as usize) as i64, ..r };

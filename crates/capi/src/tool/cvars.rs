@@ -4,7 +4,7 @@ use super::handles::Handles;
 use super::outputs::{fetch, found, name, verbosity};
 use super::{Result, at, enums, measured};
 use crate::library::is_finalized;
-use crate::objects::locked;
+use crate::objects::{ObjectKind, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Datatype, TCvarHandle, TEnum};
 use oxmpi_param::{ChangeRule, Found, Param, Params, Unit, Value};
@@ -14,7 +14,12 @@ use std::sync::{LazyLock, Mutex};
 const MOST: usize = 1 << 20;
 
 static HANDLES: LazyLock<Handles<usize>> = LazyLock::new(|| {
-    Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES)
+    Handles::new(
+        ObjectKind::ControlVariable,
+        MOST,
+        abi::MPI_T_ERR_INVALID_HANDLE,
+        abi::MPI_T_ERR_OUT_OF_HANDLES,
+    )
 });
 
 struct CvarState {

@@ -1,6 +1,7 @@
 //! Handles of the tool interface, whose number is limited.
 
 use super::Result;
+use crate::objects::{ObjectKind, table};
 use oxmpi_mem::table::{Handle, Ref, Table};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +18,8 @@ pub(super) struct Handles<T> {
 }
 
 impl<T> Handles<T> {
-    pub(super) fn new(limit: usize, invalid: c_int, out: c_int) -> Handles<T> {
-        Handles { table: Table::new(), count: AtomicUsize::new(0), limit, invalid, out }
+    pub(super) fn new(kind: ObjectKind, limit: usize, invalid: c_int, out: c_int) -> Handles<T> {
+        Handles { table: table(kind), count: AtomicUsize::new(0), limit, invalid, out }
     }
 
     pub(super) fn insert(&self, value: T) -> Result<usize> {

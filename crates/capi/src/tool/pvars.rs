@@ -6,7 +6,7 @@
 use super::handles::Handles;
 use super::outputs::{fetch, found, verbosity};
 use super::{Result, at, enums, measured};
-use crate::objects::locked;
+use crate::objects::{ObjectKind, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype, TEnum, TPvarHandle, TPvarSession};
 use oxmpi_core::tool::pvars::all;
@@ -20,10 +20,20 @@ const MOST: usize = 1 << 20;
 
 /// A session is the list of its handles.
 static SESSIONS: LazyLock<Handles<Mutex<Vec<usize>>>> = LazyLock::new(|| {
-    Handles::new(MOST_SESSIONS, abi::MPI_T_ERR_INVALID_SESSION, abi::MPI_T_ERR_OUT_OF_SESSIONS)
+    Handles::new(
+        ObjectKind::PerformanceSession,
+        MOST_SESSIONS,
+        abi::MPI_T_ERR_INVALID_SESSION,
+        abi::MPI_T_ERR_OUT_OF_SESSIONS,
+    )
 });
 static HANDLES: LazyLock<Handles<PvarHandle>> = LazyLock::new(|| {
-    Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES)
+    Handles::new(
+        ObjectKind::PerformanceVariable,
+        MOST,
+        abi::MPI_T_ERR_INVALID_HANDLE,
+        abi::MPI_T_ERR_OUT_OF_HANDLES,
+    )
 });
 
 struct PvarHandle {

@@ -7,7 +7,7 @@
 use super::handles::Handles;
 use super::{Result, hub, instances};
 use crate::library::running_unless_closed;
-use crate::objects::locked;
+use crate::objects::{ObjectKind, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
     Comm, TCbSafety, TEventCbFunction, TEventDroppedCbFunction, TEventFreeCbFunction,
@@ -22,7 +22,12 @@ use std::sync::{Arc, LazyLock, Mutex};
 const MOST: usize = 1 << 12;
 
 static HANDLES: LazyLock<Handles<Arc<Registration>>> = LazyLock::new(|| {
-    Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES)
+    Handles::new(
+        ObjectKind::Registration,
+        MOST,
+        abi::MPI_T_ERR_INVALID_HANDLE,
+        abi::MPI_T_ERR_OUT_OF_HANDLES,
+    )
 });
 static ALL: Mutex<Vec<Arc<Registration>>> = Mutex::new(Vec::new());
 

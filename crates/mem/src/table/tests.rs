@@ -30,6 +30,22 @@ fn handles_are_never_predefined_and_errors_name_the_cause() {
 }
 
 #[test]
+fn a_handle_names_no_object_of_another_kind() {
+    let tables: Vec<_> = (0..16).map(Table::of_kind).collect();
+    for table in &tables {
+        let handles: Vec<Handle> = (0..300).map(|i| table.insert(i)).collect();
+        for other in &tables {
+            let is_found = |handle: &Handle| other.get(*handle).is_ok();
+            assert_eq!(handles.iter().any(is_found), std::ptr::eq(table, other));
+        }
+        assert!(handles.iter().all(|handle| table.from_int(handle.to_int()) == *handle));
+        handles.into_iter().for_each(|handle| table.free(handle).unwrap());
+    }
+    let lasts = [0xfff_ffff, 0x3fff_ffff, u32::MAX].map(next_generation);
+    assert_eq!(lasts, [1, 0x3000_0001, 0xf000_0001]);
+}
+
+#[test]
 fn a_freed_object_stays_for_its_holders() {
     let table = Table::new();
     let value = Arc::new(5);

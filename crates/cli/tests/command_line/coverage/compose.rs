@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 pub(crate) struct SnippetFile {
     pub(crate) name: String,
     pub(crate) ranks: Vec<u32>,
-    initializes: bool,
+    pub(crate) initializes: bool,
     prologue: String,
     pub(crate) snippets: Vec<Snippet>,
 }
