@@ -285,20 +285,25 @@ fn resolved(function: &'static Function, body: Body) -> String {
             format!("outcome({id}, Some(On::{kind}({name})), {})", run(&text))
         }
         Some((name, kind)) => {
-            let on = kind.to_lowercase();
             // Calls on requests take null handles as they are.
             let is_object = !["Request", "Message"].contains(&kind);
+            let on = kind.to_lowercase();
+            let on = match kind {
+                _ if !is_object => format!("on_{on}({id}, {name}"),
+                "Comm" => format!("on_comm_named({id}, {name}, {name:?}"),
+                _ => format!("on_{on}({id}, {name}, {name:?}"),
+            };
             let null = function.argument(name).filter(|_| is_object);
             let null = null.and_then(|object| object.argument.or.first());
             let Some(null) = null else {
-                return format!("on_{on}({id}, {name}, |library, {name}| {{ {text} }})");
+                return format!("{on}, |library, {name}| {{ {text} }})");
             };
             format!(
                 "if {name} == abi::{null} {{ \
                      let result = library().and_then(|library| {{ let {name} = None; {text} }}); \
                      return outcome({id}, Some(On::{kind}(abi::{null})), result); \
                  }} \
-                 on_{on}({id}, {name}, |library, {name}| {{ let {name} = Some({name}); {text} }})"
+                 {on}, |library, {name}| {{ let {name} = Some({name}); {text} }})"
             )
         }
         None => {

@@ -7,6 +7,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Datatype, Info, Request, Status};
 use oxmpi_engine::Completion;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_objects::datatype::Datatype as DatatypeObject;
 use oxmpi_objects::datatype::ShortList;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::topology::check_index;
@@ -63,6 +64,14 @@ impl BufferArgs {
     pub(crate) fn buffer(&self, library: &Running) -> Result<UserBuf> {
         let buffer = library.buffer(self.address, self.count, self.datatype);
         buffer.map_err(|error| self.explain(error))
+    }
+
+    /// Checks the elements without making a buffer of them, and returns their packed bytes.
+    pub(crate) fn check(&self, library: &Running, datatype: &DatatypeObject) -> Result<usize> {
+        let checked = library
+            .check_address(self.address)
+            .and_then(|()| library.check_elements(self.address, self.count, datatype));
+        checked.map(|(_, bytes)| bytes).map_err(|error| self.explain(error))
     }
 
     /// The error with the name of the argument, which follows from its class.

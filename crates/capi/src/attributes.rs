@@ -4,7 +4,7 @@
 //! An attribute is removed from its object before its delete function is called, and restored if
 //! the function fails. Thus the function is called once, without locks, and may use the object.
 
-use crate::arguments::{CommArgument, Named};
+use crate::arguments::{CommArgument, Named, OfArgument};
 use crate::errors::class_of;
 use crate::library::{Running, TypeRef};
 use crate::objects::objects;
@@ -174,6 +174,19 @@ pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Resul
     Ok(())
 }
 
+fn key(kind: ObjectKind, number: c_int) -> Result<Arc<Keyval>> {
+    objects().keyvals.get(kind, number).of(argument_of(kind))
+}
+
+/// The name of a key among the arguments.
+const fn argument_of(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Comm => "comm_keyval",
+        ObjectKind::Type => "type_keyval",
+        ObjectKind::Win => "win_keyval",
+    }
+}
+
 pub(crate) fn delete(
     kind: ObjectKind,
     object: usize,
@@ -182,7 +195,7 @@ pub(crate) fn delete(
 ) -> Result<()> {
     let Some(attribute) = attributes.take(number) else {
         // A freed key stays valid while an attribute has it.
-        let keyval = objects().keyvals.get(kind, number)?;
+        let keyval = key(kind, number)?;
         let text = format!("the object has no attribute with key {}", keyval.number);
         return Err(MpiError::new(abi::MPI_ERR_KEYVAL, text));
     };
@@ -197,7 +210,7 @@ pub(crate) fn set(
     number: c_int,
     value: *mut c_void,
 ) -> Result<()> {
-    let keyval = objects().keyvals.get(kind, number)?;
+    let keyval = key(kind, number)?;
     if let Some(before) = attributes.take(number) {
         call_delete_taken(object, attributes, before)?;
     }
@@ -217,7 +230,7 @@ pub(crate) fn value(
 ) -> Result<Option<*const c_void>> {
     let found = attributes.get(number);
     if found.is_none() {
-        objects().keyvals.get(kind, number)?;
+        key(kind, number)?;
     }
     Ok(found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const()))
 }
@@ -237,7 +250,7 @@ pub(crate) fn create_keyval(
 
 /// Frees the program's reference to a key, which stays valid for attributes that have it.
 pub(crate) fn free_keyval(kind: ObjectKind, keyval: c_int) -> Result<c_int> {
-    objects().keyvals.free(kind, keyval)?;
+    objects().keyvals.free(kind, keyval).of(argument_of(kind))?;
     Ok(abi::MPI_KEYVAL_INVALID)
 }
 

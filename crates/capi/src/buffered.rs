@@ -9,13 +9,16 @@ use crate::sessions::Session;
 use oxmpi_abi::constants as abi;
 use oxmpi_core::buffered::{Attached, BufferOf};
 use oxmpi_engine::RequestId;
-use oxmpi_objects::error::Result;
+use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_void;
 
 fn attach(library: &Running, of: BufferOf<'_>, buffer: *mut c_void, size: i64) -> Result<()> {
     // The library provides space for every buffer, so MPI_BUFFER_AUTOMATIC has no limit.
     let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC;
     let bytes = if automatic { usize::MAX } else { length(size, "size", abi::MPI_ERR_COUNT)? };
+    if buffer.is_null() && bytes > 0 {
+        return Err(MpiError::new(abi::MPI_ERR_BUFFER, "buffer is a null pointer"));
+    }
     library.process.attach(of, Attached { address: buffer as usize, bytes })
 }
 

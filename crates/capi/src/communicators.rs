@@ -81,10 +81,10 @@ enum Release {
 
 fn end(library: &Running, handle: Comm, how: Release) -> Result<Comm> {
     if handle == abi::MPI_COMM_WORLD || handle == abi::MPI_COMM_SELF {
-        let text = "a predefined communicator cannot be freed or disconnected";
+        let text = "comm is predefined: it cannot be freed or disconnected";
         return Err(MpiError::new(abi::MPI_ERR_COMM, text));
     }
-    let communicator = Arc::clone(&*library.communicator(handle)?);
+    let communicator = Arc::clone(&*library.communicator(handle).of("comm")?);
     attributes::delete_attributes(handle, &communicator.attributes)?;
     match how {
         Release::Free => library.process.close(&communicator),

@@ -1,6 +1,6 @@
 //! Datatypes (MPI-5.0 chapter 5).
 
-use crate::arguments::NewObject;
+use crate::arguments::{NewObject, OfArgument};
 use crate::attributes;
 use crate::errors::on_none;
 use crate::library::{Running, null, put};
@@ -100,9 +100,11 @@ pub(crate) fn type_create_struct(
     handles: &[Handle],
 ) -> Result<Arc<Datatype>> {
     let mut types = Vec::with_capacity(handles.len());
-    for handle in handles {
+    for (at, handle) in handles.iter().enumerate() {
         // SAFETY: nothing is freed and no function of the program called.
-        types.push(Arc::clone(&*unsafe { library.glance_at_datatype(*handle) }?));
+        let found = unsafe { library.glance_at_datatype(*handle) };
+        let found = found.map_err(|error| error.within(format_args!("array_of_types[{at}]")))?;
+        types.push(Arc::clone(&*found));
     }
     Datatype::structure(form, blocks, offsets, types)
 }
@@ -120,7 +122,7 @@ pub(crate) fn type_create_resized(
 /// The copy functions of the attributes get the handle.
 pub(crate) fn type_dup(function: FuncId, oldtype: Handle, newtype: *mut Handle) -> c_int {
     on_none(function, |library| {
-        let old = Arc::clone(&*library.datatype(oldtype)?);
+        let old = Arc::clone(&*library.datatype(oldtype).of("oldtype")?);
         if newtype.is_null() {
             return Err(null("newtype"));
         }

@@ -1,5 +1,6 @@
 //! Initialisation, finalisation and inquiry (MPI-5.0 chapters 9 and 11).
 
+use crate::arguments::present;
 use crate::checkpoints;
 use crate::errors::{end_job, outcome};
 use crate::info;
@@ -78,7 +79,8 @@ pub(crate) unsafe fn init_thread(
 ) -> c_int {
     // SAFETY: by the contract of this function.
     let store = |level| unsafe { put(provided, level, "provided") };
-    outcome(function, None, initialize(required).and_then(store))
+    let result = present(provided, "provided").and_then(|()| initialize(required)).and_then(store);
+    outcome(function, None, result)
 }
 
 pub(crate) fn initialized() -> Result<bool> {

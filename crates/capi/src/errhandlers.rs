@@ -4,7 +4,7 @@
 //! each `get`), and the objects with the handler. The handler is removed when both are zero, so the
 //! program may free it while an object has it.
 
-use crate::arguments::CommArgument;
+use crate::arguments::{CommArgument, OfArgument};
 use crate::errors;
 use crate::files;
 use crate::library::{Running, library, null};
@@ -87,14 +87,14 @@ impl Drop for AttachedHandler {
 }
 
 fn no_handler(handle: Errhandler, why: impl std::fmt::Display) -> MpiError {
-    MpiError::new(abi::MPI_ERR_ERRHANDLER, format!("the error handler {handle:#x}: {why}"))
+    MpiError::new(abi::MPI_ERR_ERRHANDLER, format!("errhandler {handle:#x}: {why}"))
 }
 
 fn is_predefined(handle: Errhandler) -> Result<bool> {
     match handle {
         abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT | abi::MPI_ERRORS_RETURN => Ok(true),
         abi::MPI_ERRHANDLER_NULL => {
-            Err(MpiError::new(abi::MPI_ERR_ERRHANDLER, "the error handler is MPI_ERRHANDLER_NULL"))
+            Err(MpiError::new(abi::MPI_ERR_ERRHANDLER, "errhandler is MPI_ERRHANDLER_NULL"))
         }
         _ => Ok(false),
     }
@@ -214,10 +214,10 @@ pub(crate) fn call_errhandler(
 ) -> c_int {
     let on = on(handle);
     let found = match on {
-        On::File(file) => of_file(file, |_| Ok(())),
-        On::Session(session) => sessions::find(session).map(drop),
-        On::Win(win) => library().and_then(|library| library.window(win).map(drop)),
-        _ => library().and_then(|library| library.communicator(handle).map(drop)),
+        On::File(file) => of_file(file, |_| Ok(())).of("fh"),
+        On::Session(session) => sessions::find(session).map(drop).of("session"),
+        On::Win(win) => library().and_then(|library| library.window(win).map(drop)).of("win"),
+        _ => library().and_then(|library| library.communicator(handle).map(drop)).of("comm"),
     };
     match found.and_then(|()| errors::check_code(errorcode)) {
         Ok(()) => errors::call_handler(function, on, errorcode),

@@ -8,7 +8,7 @@ pub(crate) mod datareps;
 pub(crate) mod manage;
 pub(crate) mod views;
 
-use crate::arguments::{BufferArgs, NewObject};
+use crate::arguments::{BufferArgs, NewObject, OfArgument};
 use crate::errors::outcome;
 use crate::library::{Running, library, put};
 use crate::on::On;
@@ -45,9 +45,10 @@ pub(crate) fn handler_of(library: &Running, handle: FileHandle) -> Option<Arc<Ha
 pub(crate) fn on_file(
     function: FuncId,
     handle: FileHandle,
+    argument: &'static str,
     call: impl FnOnce(&'static Running, &Arc<File>) -> Result<()>,
 ) -> c_int {
-    let result = library().and_then(|library| call(library, &file(library, handle)?));
+    let result = library().and_then(|library| call(library, &file(library, handle).of(argument)?));
     outcome(function, Some(On::File(handle)), result)
 }
 

@@ -4,6 +4,7 @@
 //! The library's Fortran datatypes have the default sizes of compilers: 4 bytes for LOGICAL,
 //! INTEGER and REAL, 8 for DOUBLE PRECISION. Other sizes are refused.
 
+use crate::arguments::present;
 use crate::info;
 use crate::library::null;
 use crate::objects::{locked, objects};
@@ -133,6 +134,8 @@ pub(crate) fn abi_get_fortran_booleans(
     logical_false: *mut c_void,
 ) -> Result<bool> {
     check_logical(logical_size)?;
+    present(logical_true, "logical_true")?;
+    present(logical_false, "logical_false")?;
     let known = locked(&objects().fortran);
     let found = known.booleans.iter().find(|known| known.yes.len() == logical_size);
     let Some(FortranBooleans { yes, no }) = found else { return Ok(false) };

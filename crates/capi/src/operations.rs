@@ -1,6 +1,6 @@
 //! Operations of reductions (MPI-5.0 section 6.9), and calls of the user's functions.
 
-use crate::arguments::{BufferArgs, NewObject};
+use crate::arguments::{BufferArgs, NewObject, OfArgument};
 use crate::errors::on_none;
 use crate::library::{Running, null, put};
 use oxmpi_abi::FuncId;
@@ -56,11 +56,12 @@ pub(crate) fn combining(
         return Ok(Combining { combine: Combine::Kernel(*kernel), call: None, commutative: true });
     }
     let handle = op;
-    let op = library.operation(op)?;
+    let op = library.operation(op).of("op")?;
     let commutative = op.is_commutative();
     let Op::User { function, large_count, .. } = op else {
         // Replace and no-op have no kernel; only accumulates allow them.
-        let kernel = kernel_for(&op, &**library.datatype(datatype)?, library.strict)?;
+        let kernel =
+            kernel_for(&op, &**library.datatype(datatype).of("datatype")?, library.strict)?;
         if library.predefined.get(datatype as u64).is_some() {
             library.kernels.slot(handle, datatype).get_or_init(|| (handle, datatype, kernel));
         }
@@ -73,7 +74,8 @@ pub(crate) fn combining(
             library
                 .datatypes
                 .hold(Handle::from_raw(datatype as u64))
-                .map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?,
+                .map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))
+                .of("datatype")?,
         ),
     };
     let call: UserCall = Arc::new(move |reduction: &UserReduction| {
@@ -212,10 +214,10 @@ fn combine_here(combining: Combining, count: i64, left: UserBuf, right: UserBuf)
 /// Pending reductions keep the function.
 pub(crate) fn op_free(library: &Running, handle: OpHandle) -> Result<OpHandle> {
     if let Some(predefined) = op::predefined(handle as u64) {
-        let text = format!("{} is predefined and cannot be freed", op::name(predefined));
+        let text = format!("op is {}, which is predefined", op::name(predefined));
         return Err(MpiError::new(abi::MPI_ERR_OP, text));
     }
-    library.operation(handle)?;
+    library.operation(handle).of("op")?;
     let freed = library.operations.free(Handle::from_raw(handle as u64));
     freed.map_err(|bad| MpiError::new(abi::MPI_ERR_OP, bad.to_string()))?;
     Ok(abi::MPI_OP_NULL)

@@ -1,8 +1,8 @@
 //! Packing by the program (MPI-5.0 sections 5.2 and 5.3), in this machine's representation or in
 //! "external32", which all machines read.
 
-use crate::arguments::{BufferArgs, CommArgument};
-use crate::library::{Running, TypeRef, check_count, null};
+use crate::arguments::{BufferArgs, CommArgument, OfArgument, length};
+use crate::library::{Running, TypeRef};
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::datatype::{Datatype, check_representation};
@@ -46,7 +46,8 @@ impl PackedBuffer {
             return Err(MpiError::new(abi::MPI_ERR_TRUNCATE, text));
         }
         if self.start.is_null() && bytes > 0 {
-            return Err(null(buffer_name));
+            let text = format!("{buffer_name} is a null pointer");
+            return Err(MpiError::new(abi::MPI_ERR_BUFFER, text));
         }
         let start = self.start.cast_mut().cast::<u8>().wrapping_add(position as usize);
         // SAFETY: the C program passes memory of `size` bytes.
@@ -66,10 +67,9 @@ pub(crate) fn pack(
     if library.watches_devices() {
         return pack_from_anywhere(library, from, &to);
     }
-    library.check_address(from.address)?;
     // SAFETY: nothing is freed and no function of the program called.
-    let datatype = unsafe { library.glance_at_datatype(from.datatype) }?;
-    let (_, bytes) = library.check_elements(from.address, from.count, &datatype)?;
+    let datatype = unsafe { library.glance_at_datatype(from.datatype) }.of(from.names.datatype)?;
+    let bytes = from.check(library, &datatype)?;
     let (room, after) = to.next(bytes)?;
     // SAFETY: the C program passes the memory of the elements.
     unsafe { datatype.layout().pack(from.address.cast(), room.bytes_mut()) };
@@ -88,10 +88,9 @@ pub(crate) fn unpack(
     if library.watches_devices() {
         return unpack_to_anywhere(library, &from, to);
     }
-    library.check_address(to.address)?;
     // SAFETY: nothing is freed and no function of the program called.
-    let datatype = unsafe { library.glance_at_datatype(to.datatype) }?;
-    let (_, bytes) = library.check_elements(to.address, to.count, &datatype)?;
+    let datatype = unsafe { library.glance_at_datatype(to.datatype) }.of(to.names.datatype)?;
+    let bytes = to.check(library, &datatype)?;
     let (data, after) = from.next(bytes)?;
     // SAFETY: the C program passes the memory of the elements.
     unsafe { datatype.layout().unpack(to.address.cast_mut().cast(), data.bytes()) };
@@ -129,7 +128,7 @@ pub(crate) fn pack_size(
     datatype: TypeRef<'_>,
     _: &CommArgument,
 ) -> Result<i64> {
-    let bytes = datatype.bounds().packed_len(check_count(count)?);
+    let bytes = datatype.bounds().packed_len(length(count, "incount", abi::MPI_ERR_COUNT)?);
     bytes.map(|bytes| bytes as i64).map_err(|_| too_many(count))
 }
 
@@ -140,7 +139,7 @@ fn too_many(count: i64) -> MpiError {
 }
 
 fn external_size(count: i64, datatype: &Datatype) -> Result<isize> {
-    let bytes = datatype.external_size(check_count(count)?);
+    let bytes = datatype.external_size(length(count, "incount", abi::MPI_ERR_COUNT)?);
     bytes.map(|bytes| bytes as isize).ok_or_else(|| too_many(count))
 }
 

@@ -4,7 +4,7 @@
 //! operation's error and does not write MPI_ERROR. A call for several operations returns
 //! MPI_ERR_IN_STATUS and writes MPI_ERROR.
 
-use crate::arguments::present;
+use crate::arguments::{length, present};
 use crate::errors::{on_none, outcome};
 use crate::grequests;
 use crate::library::{Running, array, check_count, fetch, library, null, put, running};
@@ -276,7 +276,7 @@ fn some(
     let SomeOutputs { requests, outcount, indices, statuses } = outputs;
     on_requests(function, |library, failed| {
         present(outcount, "outcount")?;
-        if incount > 0 {
+        if length(incount, "incount", abi::MPI_ERR_COUNT)? > 0 {
             present(indices, "array_of_indices")?;
         }
         // SAFETY: the C program passes an array of `incount` handles.

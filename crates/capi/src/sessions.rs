@@ -3,7 +3,7 @@
 //! A session is the [`Origin`] of communicators and groups, which end with it. All sessions and the
 //! World Model have the same rank (module `life`).
 
-use crate::arguments::NewObject;
+use crate::arguments::{NewObject, OfArgument};
 use crate::errhandlers::{self, HandlerKind};
 use crate::errors::outcome;
 use crate::info::{self, level_name};
@@ -65,9 +65,10 @@ pub(crate) fn of_int(int: u32) -> u64 {
 pub(crate) fn on_session(
     function: FuncId,
     handle: SessionHandle,
+    argument: &'static str,
     call: impl FnOnce(&'static Running, &Session) -> Result<()>,
 ) -> c_int {
-    let result = find(handle).and_then(|session| call(library()?, &session));
+    let result = find(handle).of(argument).and_then(|session| call(library()?, &session));
     outcome(function, Some(On::Session(handle)), result)
 }
 
@@ -217,11 +218,11 @@ pub(crate) unsafe fn group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut GroupHandle,
 ) -> c_int {
-    on_session(function, session, |library, session| {
+    on_session(function, session, "session", |library, session| {
         // SAFETY: by the contract of this function.
         unsafe {
-            let name = text(pset_name, "pset_name");
-            let set = name.and_then(|name| process_set(library, name)).inspect_err(|_| {
+            let name = text(pset_name, "pset_name")?;
+            let set = process_set(library, name).inspect_err(|_| {
                 // The caller gets the first error.
                 let _ = put(newgroup, abi::MPI_GROUP_NULL, "newgroup");
             })?;

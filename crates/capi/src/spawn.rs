@@ -1,6 +1,6 @@
 //! Starting processes (MPI-5.0 section 11.8).
 
-use crate::arguments::NewObject;
+use crate::arguments::{NewObject, present};
 use crate::errors::on_comm;
 use crate::info;
 use crate::library::{Running, array};
@@ -47,11 +47,14 @@ fn spawn(
     codes: *mut c_int,
     commands: impl FnOnce() -> Result<(Vec<SpawnCommand>, Vec<c_int>)>,
 ) -> Result<()> {
+    // Without a place for the communicator, the children would have no parents.
+    let commands = || present(place, "intercomm").and_then(|()| commands());
     let start = |parents| match commands() {
         Ok((commands, most)) => start(library, commands, &most, parents),
         Err(error) => Err((error, Vec::new())),
     };
     let spawned = library.process.spawn(comm, root, start)?;
+    present(place, "intercomm")?;
     if codes as usize != abi::MPI_ERRCODES_IGNORE {
         for (at, code) in spawned.codes.iter().enumerate() {
             // SAFETY: the C program passes room for a code of each requested process.

@@ -5,7 +5,7 @@ pub(crate) mod create;
 pub(crate) mod objects;
 pub(crate) mod synchronize;
 
-use crate::arguments::Named;
+use crate::arguments::{Named, OfArgument};
 use crate::errors::outcome;
 use crate::library::{Running, library, running};
 use crate::on::On;
@@ -46,11 +46,12 @@ pub(crate) type WinArgument = Named<Ref<'static, Arc<Window>>>;
 pub(crate) fn on_win(
     function: FuncId,
     win: Win,
+    argument: &'static str,
     call: impl FnOnce(&'static Running, &WinArgument) -> Result<()>,
 ) -> c_int {
     let result = (|| {
         let library = library()?;
-        call(library, &Named { handle: win, object: library.window(win)? })
+        call(library, &Named { handle: win, object: library.window(win).of(argument)? })
     })();
     outcome(function, Some(On::Win(win)), result)
 }

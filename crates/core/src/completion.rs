@@ -111,9 +111,9 @@ fn check_each<F: Fabric>(
     domain: &Domain<F>,
     requests: impl Iterator<Item = u64> + Clone,
 ) -> Result<()> {
-    for request in requests.clone() {
+    for (at, request) in requests.clone().enumerate() {
         if request != NULL && !domain.lane.knows(RequestId::from_raw(request)) {
-            return Err(stale(request));
+            return Err(stale(request).within(format_args!("array_of_requests[{at}]")));
         }
     }
     check_origins(domain, requests)
@@ -343,8 +343,9 @@ impl<F: Fabric> Process<F> {
             if self.checks {
                 check_origins(domain, requests.iter().copied())?;
             }
-            for &request in requests {
-                if peek(domain, request)?.is_none() {
+            for (at, &request) in requests.iter().enumerate() {
+                let of = |error: MpiError| error.within(format_args!("array_of_requests[{at}]"));
+                if peek(domain, request).map_err(of)?.is_none() {
                     return Ok(false);
                 }
             }

@@ -92,17 +92,17 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Checks that all requests can be started, since MPI_Startall starts all or none.
-    pub fn check_startable(&self, mut requests: impl Iterator<Item = u64>) -> Result<()> {
+    pub fn check_startable(&self, requests: impl Iterator<Item = u64>) -> Result<()> {
         if !self.checks {
             return Ok(());
         }
         let mut domain = self.domain.lock();
-        requests.try_for_each(|request| {
+        requests.enumerate().try_for_each(|(at, request)| {
             domain
                 .lane
                 .startable(RequestId::from_raw(request))
                 .map(drop)
-                .map_err(|f| of_start(request, f))
+                .map_err(|f| of_start(request, f).within(format_args!("array_of_requests[{at}]")))
         })
     }
 }

@@ -254,6 +254,11 @@ impl Window {
         }
     }
 
+    /// Whether the window has this target. MPI_PROC_NULL is allowed.
+    pub fn check_rank(&self, rank: i32) -> Result<()> {
+        if rank == abi::MPI_PROC_NULL { Ok(()) } else { self.target(rank).map(drop) }
+    }
+
     #[cold]
     fn no_rank(&self, rank: i32) -> MpiError {
         let last = self.targets.len() - 1;

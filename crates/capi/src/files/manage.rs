@@ -3,6 +3,7 @@
 //! tests/c/file_seek.c.
 
 use super::file;
+use crate::arguments::OfArgument;
 use crate::errors::outcome;
 use crate::info;
 use crate::library::{CommRef, Running, fetch, library, put};
@@ -53,7 +54,7 @@ pub(crate) fn file_close(function: FuncId, fh: *mut FileHandle) -> c_int {
     // A successful close removes the file's handler, so later errors are raised on MPI_FILE_NULL.
     let mut on = On::File(handle);
     let result = library().and_then(|library| {
-        let file = file(library, handle)?;
+        let file = file(library, handle).of("fh")?;
         let closed = library.process.close_file(&file)?;
         let freed = library.files.free(Handle::from_raw(handle as u64));
         freed.map_err(|bad| MpiError::new(abi::MPI_ERR_FILE, bad.to_string()))?;

@@ -60,7 +60,7 @@ pub(crate) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_
 pub(crate) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) -> Result<()> {
     let room = usize::try_from(len).map_err(|_| abi::MPI_T_ERR_INVALID)?;
     let count = all.len().min(room);
-    if count > 0 {
+    if room > 0 {
         present(places)?;
     }
     for (at, index) in all[..count].iter().enumerate() {

@@ -5,8 +5,8 @@
 //! mapped the target's memory. All other accesses, wrong ones included, take the full path.
 
 use super::{WinArgument, at_hand, on_win};
-use crate::arguments::BufferArgs;
-use crate::library::{Running, check_count, null};
+use crate::arguments::{BufferArgs, OfArgument, length};
+use crate::library::Running;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Datatype, Op as OpHandle, Win};
@@ -29,10 +29,11 @@ pub(crate) struct TargetArgs {
     pub(crate) datatype: Datatype,
 }
 
-fn at(library: &Running, place: TargetArgs) -> Result<TargetAccess> {
-    let datatype = library.datatype(place.datatype)?;
-    datatype.check_committed()?;
-    let count = check_count(place.count)?;
+fn at(library: &Running, window: &Window, place: TargetArgs) -> Result<TargetAccess> {
+    window.check_rank(place.rank).of("target_rank")?;
+    let datatype = library.datatype(place.datatype).of("target_datatype")?;
+    datatype.check_committed().of("target_datatype")?;
+    let count = length(place.count, "target_count", abi::MPI_ERR_COUNT)?;
     if datatype.bounds().packed_len(count).is_err() {
         let text = format!(
             "target_count is {count}: elements of this number do not fit the address space"
@@ -66,7 +67,7 @@ fn put(
     how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
     let buffer = library.to_read(origin.buffer(library)?)?;
-    library.process.put(window, &buffer, &at(library, place)?, how)
+    library.process.put(window, &buffer, &at(library, window, place)?, how)
 }
 
 fn get(
@@ -78,7 +79,7 @@ fn get(
 ) -> Result<Option<RequestId>> {
     let buffer = origin.buffer(library)?;
     let buffer = library.on_host(buffer, NO_RESULT)?;
-    library.process.get(window, &buffer, &at(library, place)?, how)
+    library.process.get(window, &buffer, &at(library, window, place)?, how)
 }
 
 /// MPI_Accumulate has no result.
@@ -90,7 +91,7 @@ fn combine(
     operation: Op,
     how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
-    let target = library.datatype(place.datatype)?;
+    let target = library.datatype(place.datatype).of("target_datatype")?;
     let takes_operands = !matches!(operation, Op::Predefined(OpKind::NoOp));
     let operands =
         if takes_operands { library.to_read(origin.buffer(library)?)? } else { UserBuf::empty() };
@@ -102,7 +103,7 @@ fn combine(
         .transpose()?;
     if operands.is_empty() && (place.count == 0 || target.size() == 0) {
         // Without data, operation and datatypes do not matter.
-        return library.process.put(window, &UserBuf::empty(), &at(library, place)?, how);
+        return library.process.put(window, &UserBuf::empty(), &at(library, window, place)?, how);
     }
     let accumulator = accumulator_for(&operation, &target, library.strict)?;
     if takes_operands {
@@ -115,7 +116,7 @@ fn combine(
             return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
         }
     }
-    let at = at(library, place)?;
+    let at = at(library, window, place)?;
     library.process.accumulate(window, Accumulate { operands, fetch, accumulator }, &at, how)
 }
 
@@ -141,7 +142,7 @@ pub(crate) fn win_put(function: FuncId, origin: BufferArgs, place: TargetArgs, w
 
 #[inline(never)]
 fn put_fully(function: FuncId, origin: BufferArgs, place: TargetArgs, win: Win) -> c_int {
-    on_win(function, win, |library, window| {
+    on_win(function, win, "win", |library, window| {
         put(library, window, origin, place, AccessCompletion::Plain).map(drop)
     })
 }
@@ -160,7 +161,7 @@ pub(crate) fn win_get(function: FuncId, origin: BufferArgs, place: TargetArgs, w
 
 #[inline(never)]
 fn get_fully(function: FuncId, origin: BufferArgs, place: TargetArgs, win: Win) -> c_int {
-    on_win(function, win, |library, window| {
+    on_win(function, win, "win", |library, window| {
         get(library, window, origin, place, AccessCompletion::Plain).map(drop)
     })
 }
@@ -234,7 +235,7 @@ fn fetch_fully(
     op: OpHandle,
     win: Win,
 ) -> c_int {
-    on_win(function, win, |library, window| {
+    on_win(function, win, "win", |library, window| {
         let datatype = library.datatype(result.datatype)?;
         if datatype.facts().is_none() {
             let text = format!("{} is not predefined, as the datatype must be here", &**datatype);
@@ -242,7 +243,7 @@ fn fetch_fully(
         }
         drop(datatype);
         let place = TargetArgs { rank, disp, count: 1, datatype: result.datatype };
-        let operation = library.operation(op)?;
+        let operation = library.operation(op).of("op")?;
         let both = (origin, Some(result));
         combine(library, window, both, place, operation, AccessCompletion::Plain).map(drop)
     })
@@ -303,18 +304,13 @@ fn swap_fully(
     (rank, disp): (c_int, Aint),
     win: Win,
 ) -> c_int {
-    on_win(function, win, |library, window| {
+    on_win(function, win, "win", |library, window| {
         let [new, expected, old] = elements;
         let datatype = old.datatype;
         compared_size(library, datatype)?;
-        let element = |element: BufferArgs| {
-            if element.address.is_null() {
-                return Err(null(element.names.address));
-            }
-            library.on_host(element.buffer(library)?, NO_SWAP)
-        };
+        let element = |element: BufferArgs| library.on_host(element.buffer(library)?, NO_SWAP);
         let (new, expected, old) = (element(new)?, element(expected)?, element(old)?);
-        let at = at(library, TargetArgs { rank, disp, count: 1, datatype })?;
+        let at = at(library, window, TargetArgs { rank, disp, count: 1, datatype })?;
         match (new.as_contiguous(), expected.as_contiguous()) {
             (Some(new), Some(expected)) => library.process.swap(window, (new, expected), &old, &at),
             _ => Err(MpiError::new(abi::MPI_ERR_TYPE, "the elements are not in one piece")),

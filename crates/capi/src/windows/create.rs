@@ -4,7 +4,7 @@
 //! not wait forever. Tests: tests/c/win_create.c, tests/c/win_shared.c, tests/c/win_dynamic.c.
 
 use super::WinArgument;
-use crate::arguments::{CommArgument, NewObject};
+use crate::arguments::{CommArgument, NewObject, OfArgument};
 use crate::attributes::delete_attributes;
 use crate::errors::outcome;
 use crate::info;
@@ -131,7 +131,7 @@ pub(crate) fn win_free(function: FuncId, win: *mut Win) -> c_int {
     // For an error after the handle is freed, the window's context leads to the handler.
     let mut on = On::Win(handle);
     let result = library().and_then(|library| {
-        let window = Arc::clone(&*library.window(handle)?);
+        let window = Arc::clone(&*library.window(handle).of("win")?);
         library.process.agree_to_free_window(&window)?;
         let deleted = delete_attributes(handle, &window.attributes);
         let done = library.process.free_window(&window, deleted)?;

@@ -48,7 +48,7 @@ pub(crate) fn win_flush(function: FuncId, rank: c_int, win: Win) -> c_int {
 
 #[inline(never)]
 fn flush_fully(function: FuncId, rank: c_int, win: Win) -> c_int {
-    on_win(function, win, |library, window| library.process.flush_window(window, rank))
+    on_win(function, win, "win", |library, window| library.process.flush_window(window, rank))
 }
 
 #[inline(always)]
@@ -71,7 +71,7 @@ pub(crate) fn win_lock(
 
 #[inline(never)]
 fn lock_fully(function: FuncId, lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
-    on_win(function, win, |library, window| {
+    on_win(function, win, "win", |library, window| {
         library.process.lock_window(window, self::lock_type(lock_type)?, rank, assert)
     })
 }
@@ -89,7 +89,7 @@ pub(crate) fn win_unlock(function: FuncId, rank: c_int, win: Win) -> c_int {
 
 #[inline(never)]
 fn unlock_fully(function: FuncId, rank: c_int, win: Win) -> c_int {
-    on_win(function, win, |library, window| library.process.unlock_window(window, rank))
+    on_win(function, win, "win", |library, window| library.process.unlock_window(window, rank))
 }
 
 pub(crate) fn win_lock_all(library: &Running, assert: c_int, win: &WinArgument) -> Result<()> {

@@ -84,7 +84,9 @@ impl<F: Fabric> Process<F> {
             file.target(offset, whence, || self.shared_position(file))
                 .and_then(|target| self.move_pointer_to(file, target))
         } else {
-            Ok(())
+            // Only rank 0 has the pointer. The other arguments are wrong at all ranks.
+            let is_relative = whence == abi::MPI_SEEK_CUR;
+            if is_relative { Ok(()) } else { file.target(offset, whence, || Ok(0)).map(drop) }
         };
         self.outcome_of_first(file, moved)
     }

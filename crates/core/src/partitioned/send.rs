@@ -99,12 +99,21 @@ impl PartitionedSend {
                     );
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 }
-                self.place(low)?;
-                self.place(high)?;
+                // MPI_Pready has one argument for both.
+                let of = |name| {
+                    move |error: MpiError| if low == high { error } else { error.within(name) }
+                };
+                self.place(low).map_err(of("partition_low"))?;
+                self.place(high).map_err(of("partition_high"))?;
                 self.mark(low..=high)?;
                 self.send(lane, low as usize..high as usize + 1);
             }
             Ready::List(list) => {
+                for (at, partition) in list.iter().enumerate() {
+                    let of =
+                        |error: MpiError| error.within(format_args!("array_of_partitions[{at}]"));
+                    self.place(*partition).map_err(of)?;
+                }
                 self.mark(list.iter().copied())?;
                 let mut order = list.to_vec();
                 order.sort_unstable();

@@ -151,7 +151,7 @@ impl Datatype {
         old: &Arc<Datatype>,
     ) -> Result<Arc<Datatype>> {
         same_length(blocks.len(), "displacements", displacements.len())?;
-        let bounds = indexed_bounds(lengths("blocklengths", blocks)?, displacements, old)?;
+        let bounds = indexed_bounds(lengths("array_of_blocklengths", blocks)?, displacements, old)?;
         let counts = [
             Argument::Count(&[blocks.len() as i64]),
             Argument::Count(blocks),
@@ -169,7 +169,7 @@ impl Datatype {
         old: &Arc<Datatype>,
     ) -> Result<Arc<Datatype>> {
         same_length(blocks.len(), "displacements", displacements.len())?;
-        let lens = lengths("blocklengths", blocks)?;
+        let lens = lengths("array_of_blocklengths", blocks)?;
         let pairs = lens.zip(displacements.iter().copied());
         let bounds = old.bounds().hindexed(pairs).map_err(layout_error)?;
         let counts = [Argument::Count(&[blocks.len() as i64]), Argument::Count(blocks)];
@@ -216,7 +216,7 @@ impl Datatype {
     ) -> Result<Arc<Datatype>> {
         same_length(blocks.len(), "displacements", displacements.len())?;
         same_length(blocks.len(), "types", types.len())?;
-        let lens = lengths("blocklengths", blocks)?;
+        let lens = lengths("array_of_blocklengths", blocks)?;
         let members = lens.clone().zip(displacements).zip(&types);
         let bounds = Bounds::structure(members.map(|((n, &d), t)| (n, d, t.bounds())))
             .map_err(layout_error)?;

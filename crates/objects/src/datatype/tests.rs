@@ -105,7 +105,7 @@ fn errors_name_the_argument_and_its_value() {
     );
     assert_eq!(
         text(Datatype::indexed(Form::Int, &[1, -7], &[0, 0], &old)).1,
-        "blocklengths[1] is -7; it must not be negative"
+        "array_of_blocklengths[1] is -7; it must not be negative"
     );
     let (class, text1) = text(Datatype::vector(Form::Count, 2, 1, i64::MAX / 4, &old));
     assert_eq!(

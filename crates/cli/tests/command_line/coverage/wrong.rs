@@ -325,7 +325,9 @@ fn wrong_scalars(function: &Function, at: usize, good: &[String]) -> Vec<(String
             }
             all.into_iter().map(|value| (value, false)).collect()
         }
-        _ => numbers(&["-1"]),
+        // -1 may be a special value.
+        _ if facts.or.is_empty() => numbers(&["-1"]),
+        _ => numbers(&["-77"]),
     };
     if ["_free", "_disconnect"].iter().any(|end| function.name.contains(end))
         && facts.intent == Intent::InOut
