@@ -5,7 +5,7 @@
 //! the text counts as memory of every rank.
 //!
 //! Therefore a program with the usual calls (`order/usual.c`) runs under callgrind, once for each
-//! of two ranks. The called functions become a script for the linker (`crates/capi/build.rs`).
+//! of two ranks. The called functions become a script for the linker (`crates/capi/build/main.rs`).
 //! First come the functions with which every program starts and ends, then those of messages, then
 //! those of collectives: a program that only sends messages has no collectives in its memory.
 //!

@@ -472,7 +472,7 @@ impl Resolved {
                 let list = match word {
                     _ if facts.or.contains(&"MPI_UNWEIGHTED") => "edge_weights",
                     "count" | "elements" => "arguments::numbers",
-                    _ => "library::array",
+                    _ => "arguments::array",
                 };
                 match self.array(argument, list) {
                     Some(text) if list == "arguments::numbers" => {
@@ -505,7 +505,7 @@ impl Resolved {
     /// The result of the function `list` for an array whose length is known before the call.
     fn array(&self, argument: &FunctionArgument, list: &str) -> Option<String> {
         let after = |of: &str, sum: &str| {
-            let numbers = self.array(self.function.argument(of)?, "library::array")?;
+            let numbers = self.array(self.function.argument(of)?, "arguments::array")?;
             Some(format!("{numbers}.and_then(|all| {sum}(all, {of:?}))"))
         };
         let count = match argument.argument.length.as_ref()? {

@@ -1,37 +1,21 @@
 //! The arguments of a call: checks, and places of results. The C face uses them; each body gets
 //! checked values.
 
-use crate::library::{CommRef, Running, array, check_count, null, put};
-use crate::p2p::{plain, received};
+pub(crate) mod strings;
+
+use crate::state::library::{Running, check_count, library};
+use crate::state::named::named;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Datatype, Info, Request, Status};
-use oxmpi_engine::Completion;
+use oxmpi_engine::{Completion, Received};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::datatype::Datatype as DatatypeObject;
 use oxmpi_objects::datatype::ShortList;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::predefined::plain_size;
 use oxmpi_objects::topology::check_index;
 use std::ffi::{c_int, c_void};
 use std::fmt::Display;
-use std::ops::Deref;
-
-/// An object that the program names by a handle.
-pub(crate) struct Named<T> {
-    pub(crate) handle: usize,
-    pub(crate) object: T,
-}
-
-impl<T> Deref for Named<T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        &self.object
-    }
-}
-
-/// The communicator of a call.
-pub(crate) type CommArgument = Named<CommRef<'static>>;
 
 /// The names of the arguments of a buffer.
 pub(crate) struct BufferNames {
@@ -106,23 +90,6 @@ pub(crate) enum CallForm {
     Blocking,
     Nonblocking(*mut Request),
     Persistent(Info, *mut Request),
-}
-
-/// Adds the name of the argument to the error of a look-up.
-pub(crate) trait OfArgument {
-    fn of(self, argument: &'static str) -> Self;
-}
-
-impl<T> OfArgument for Result<T> {
-    #[inline(always)]
-    fn of(self, argument: &'static str) -> Result<T> {
-        self.map_err(|error| named(&error, argument))
-    }
-}
-
-#[cold]
-fn named(error: &MpiError, argument: &str) -> MpiError {
-    MpiError::new(error.class(), format!("{argument}: {error}"))
 }
 
 /// A number of entries.
@@ -317,4 +284,131 @@ impl<T> Places<T> {
             unsafe { self.first.add(at).write(value) };
         }
     }
+}
+
+/// Stores a result of the argument `what`.
+/// # Safety
+/// A non-null `place` must be valid for writing, which the caller of the C function guarantees.
+#[inline]
+pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
+    if place.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and valid by the contract of this function.
+    unsafe { place.write(value) };
+    Ok(())
+}
+
+/// Reads the argument `what`, which the program passes by address.
+/// # Safety
+/// A non-null `place` must be valid for reading, which the caller of the C function guarantees.
+#[inline]
+pub(crate) unsafe fn fetch<T: Copy>(place: *const T, what: &str) -> Result<T> {
+    if place.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and valid by the contract of this function.
+    Ok(unsafe { place.read() })
+}
+
+#[cold]
+pub(crate) fn null(what: &str) -> MpiError {
+    MpiError::new(abi::MPI_ERR_ARG, format!("{what} is a null pointer"))
+}
+
+/// An array argument.
+/// # Safety
+/// `first` must be null or point to `count` readable elements that no thread writes during the
+/// call.
+pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: by the contract of this function.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
+/// The contiguous memory of a predefined datatype without gaps; `None` for other datatypes and for
+/// wrong arguments.
+#[inline(always)]
+pub(crate) fn plain(buf: *const c_void, count: i64, datatype: Datatype) -> Option<PlainBuf> {
+    let size = plain_size(datatype as u64)?;
+    let count = usize::try_from(count).ok()?;
+    // A null pointer is valid for 0 elements.
+    if buf as usize <= abi::MPI_IN_PLACE && (count > 0 || !buf.is_null()) || count > MOST_ELEMENTS {
+        return None;
+    }
+    // SAFETY: the program does not access its memory until the operation is complete, as the
+    // standard requires (MPI-5.0 sections 3.2.1 and 3.7.2).
+    Some(unsafe { PlainBuf::new(buf.cast_mut().cast(), count * size) })
+}
+
+// So one comparison covers null and MPI_IN_PLACE.
+const _: () = assert!(abi::MPI_IN_PLACE == 1);
+
+/// This number of elements of any predefined datatype fits in the address space.
+const MOST_ELEMENTS: usize = isize::MAX as usize / 32;
+
+/// Writes the result of one operation, but not MPI_ERROR (MPI-5.0 section 3.2.5).
+/// # Safety
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
+#[inline]
+pub(crate) unsafe fn put_status(status: *mut Status, completion: &Completion) {
+    // MPI_STATUS_IGNORE is a null pointer in this ABI.
+    if status.is_null() {
+        return;
+    }
+    let bytes = completion.bytes;
+    // SAFETY: valid by the contract of this function.
+    unsafe {
+        (*status).source = completion.source;
+        (*status).tag = completion.tag;
+        (*status).internal =
+            [bytes as c_int, (bytes >> 32) as c_int, c_int::from(completion.cancelled), 0, 0];
+    }
+}
+
+/// Writes the result of a successful operation, but not MPI_ERROR.
+/// # Safety
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
+#[inline(always)]
+pub(crate) unsafe fn put_received(status: *mut Status, received: Received) {
+    if status.is_null() {
+        return;
+    }
+    let Received { source, tag, bytes } = received;
+    // SAFETY: valid by the contract of this function.
+    unsafe {
+        (*status).source = source;
+        (*status).tag = tag;
+        (*status).internal = [bytes as c_int, (bytes >> 32) as c_int, 0, 0, 0];
+    }
+}
+
+/// Writes an empty status (MPI-5.0 section 3.7.3), with MPI_SUCCESS in MPI_ERROR.
+/// # Safety
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
+pub(crate) unsafe fn put_empty(status: *mut Status) {
+    if !status.is_null() {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            put_status(status, &Completion::EMPTY);
+            (*status).error = abi::MPI_SUCCESS;
+        }
+    }
+}
+
+pub(crate) fn error_of(done: &Completion) -> Option<MpiError> {
+    done.fault?;
+    library().ok()?.process.error_of(done)
+}
+
+/// Writes the status even of a failed receive, since its source is known.
+pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()> {
+    // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+    unsafe { put_status(status, &completion) };
+    error_of(&completion).map_or(Ok(()), Err)
 }

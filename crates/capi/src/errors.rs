@@ -2,15 +2,15 @@
 //!
 //! A function computes a `Result`. When all Rust values of the call are dropped, [`raise`] finds
 //! the handler and calls it. This is the last action of a function, since a handler may leave by
-//! longjmp or a C++ exception. The module `errhandlers` has the handlers.
+//! longjmp or a C++ exception. The module `state::handlers` has the handlers.
 
-use crate::arguments::{CommArgument, Named, OfArgument};
-use crate::errhandlers::{self, HandlerKind};
-use crate::files;
-use crate::library::{self, running};
-use crate::objects::{locked, objects};
-use crate::on::On;
-use crate::sessions;
+use crate::state::call_note;
+use crate::state::handlers::HandlerKind;
+use crate::state::library::{self, running};
+use crate::state::locked;
+use crate::state::named::{CommArgument, Named, OfArgument};
+use crate::state::objects::objects;
+use crate::state::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::{error_class_name, error_class_text};
@@ -19,6 +19,7 @@ use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt_client::client::{Client, abort_unjoined};
 use oxmpi_shm::segment::RankState;
+use oxmpi_sys::lock::LockError;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -135,7 +136,7 @@ impl ActiveHandler {
         let handler = cell.get();
         ActiveHandler {
             handle: handler.handle,
-            function: errhandlers::function_of(handler.handle, kind),
+            function: objects().errhandlers.function_of(handler.handle, kind),
             object,
         }
     }
@@ -145,7 +146,7 @@ impl ActiveHandler {
         let handle = cell.get().handle;
         let function = [HandlerKind::Comm, HandlerKind::File, HandlerKind::Win]
             .into_iter()
-            .find_map(|kind| errhandlers::function_of(handle, kind));
+            .find_map(|kind| objects().errhandlers.function_of(handle, kind));
         ActiveHandler { handle, function, object: cell.object() }
     }
 
@@ -177,7 +178,7 @@ impl ActiveHandler {
 /// handler still gets them there, unless the parameter mpi_strict is set.
 fn active_handler(on: Option<On>) -> ActiveHandler {
     if let Some(On::File(file)) = on {
-        let made = running().and_then(|library| files::handler_of(library, file));
+        let made = running().and_then(|library| library.file_handler(file));
         return ActiveHandler::of(
             made.as_deref().unwrap_or(&objects().file_handler),
             file,
@@ -186,7 +187,7 @@ fn active_handler(on: Option<On>) -> ActiveHandler {
     }
     match on {
         Some(On::Session(session)) => {
-            if let Ok(session) = sessions::find(session) {
+            if let Ok(session) = objects().session(session) {
                 return ActiveHandler::of(
                     &session.errhandler,
                     session.errhandler.object(),
@@ -194,12 +195,14 @@ fn active_handler(on: Option<On>) -> ActiveHandler {
                 );
             }
         }
-        Some(On::Creation(handle)) if errhandlers::is_for(handle, HandlerKind::Comm) => {
-            let function = errhandlers::function_of(handle, HandlerKind::Comm);
+        Some(On::Creation(handle)) if objects().errhandlers.is_for(handle, HandlerKind::Comm) => {
+            let function = objects().errhandlers.function_of(handle, HandlerKind::Comm);
             return ActiveHandler { handle, function, object: abi::MPI_COMM_NULL };
         }
-        Some(On::SessionCreation(handle)) if errhandlers::is_for(handle, HandlerKind::Session) => {
-            let function = errhandlers::function_of(handle, HandlerKind::Session);
+        Some(On::SessionCreation(handle))
+            if objects().errhandlers.is_for(handle, HandlerKind::Session) =>
+        {
+            let function = objects().errhandlers.function_of(handle, HandlerKind::Session);
             return ActiveHandler { handle, function, object: abi::MPI_SESSION_NULL };
         }
         _ => {}
@@ -345,4 +348,17 @@ pub(crate) fn error_string(errorcode: c_int) -> Result<Vec<u8>> {
 
 pub(crate) fn error_class(errorcode: c_int) -> Result<c_int> {
     class_of(errorcode)
+}
+
+/// Makes a panic that the program has caused (a wrong thread) an error of the job.
+pub(crate) fn report_misuse() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let misuse = panic
+            .payload_as_str()
+            .filter(|text| LockError::ALL.iter().any(|e| e.to_string() == *text));
+        let Some(text) = misuse else { return before(panic) };
+        let call = FuncId::all().nth(usize::from(call_note::last_call()).wrapping_sub(1));
+        end_job(1, &call.map_or_else(|| text.to_owned(), |call| format!("{call}: {text}")));
+    }));
 }

@@ -1,0 +1,75 @@
+//! Export of functions under their two names.
+
+/// A guard in the frame of every function; its drop runs only while the function unwinds. C++
+/// exceptions of the program pass through. A panic of the library ends the process, even if the
+/// program would catch it.
+pub(crate) struct EndsPanics;
+
+impl Drop for EndsPanics {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The panic hook has printed the message.
+            std::process::abort();
+        }
+    }
+}
+
+/// Defines functions of the interface, each as `fn MPI_X(argument: Type, ...) -> Result { body }`.
+///
+/// The body becomes an `unsafe extern "C-unwind"` function that first notes the call
+/// (`call_note::entered`). It is exported as `PMPI_X` with the weak name `MPI_X`; inside the crate
+/// its name is `MPI_X`. The compiler checks that its type is that of the standard, with the aliases
+/// of [`oxmpi_abi::types`]. Pointers are nullable, and callbacks are `Option<...>`.
+///
+/// The calling C program guarantees that its pointers are valid as the standard requires. Unsafe
+/// blocks in bodies rely on this guarantee.
+macro_rules! mpi {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block
+    )*) => { $(
+        $(#[$meta])*
+        #[allow(non_snake_case)]
+        // SAFETY: the standard reserves the symbol for MPI libraries.
+        #[unsafe(export_name = concat!("P", stringify!($name)))]
+        pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
+            $crate::state::call_note::entered(const { ::oxmpi_abi::FuncId::$name.index() });
+            let ends = $crate::face::export::EndsPanics;
+            let body = move || -> $result { $body };
+            let result = body();
+            ::std::mem::forget(ends);
+            result
+        }
+
+        // The weak name must be in the object file of the strong name. A module is never split
+        // between two object files.
+        ::std::arch::global_asm!(
+            concat!(".weak ", stringify!($name)),
+            concat!(".set ", stringify!($name), ", P", stringify!($name)),
+        );
+    )* };
+}
+
+/// Defines functions beyond the standard ([`oxmpi_abi::extensions`]), which are exported only as
+/// `MPIX_X`; otherwise like [`mpi!`].
+macro_rules! mpix {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> c_int $body:block
+    )*) => { $(
+        $(#[$meta])*
+        #[allow(non_snake_case)]
+        // SAFETY: the standard leaves symbols with this prefix to extensions.
+        #[unsafe(export_name = stringify!($name))]
+        pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> ::std::ffi::c_int {
+            $crate::state::call_note::entered(const { ::oxmpi_abi::FuncId::$name.index() });
+            let ends = $crate::face::export::EndsPanics;
+            let body = move || -> ::std::ffi::c_int { $body };
+            let result = body();
+            ::std::mem::forget(ends);
+            result
+        }
+    )* };
+}

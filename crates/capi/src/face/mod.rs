@@ -1,0 +1,30 @@
+//! The C face, which the build script writes from the table of functions.
+// SAFETY of all calls: the contract of the C interface (see `mpi!`).
+#![allow(clippy::all, clippy::undocumented_unsafe_blocks, unused_unsafe)]
+
+#[macro_use]
+mod export;
+
+use crate::arguments::strings::{self, *};
+use crate::arguments::{self, *};
+use crate::errors::*;
+use crate::operations::bodies::*;
+use crate::operations::collectives::arguments::*;
+use crate::operations::files::on_file;
+use crate::operations::sessions::on_session;
+use crate::operations::tool;
+use crate::operations::windows::on_win;
+use crate::state::handlers::HandlerKind;
+use crate::state::library::*;
+use crate::state::named::*;
+use crate::state::on::On;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Session;
+use oxmpi_abi::types::*;
+use oxmpi_engine::Mode;
+use oxmpi_objects::attribute::ObjectKind;
+use oxmpi_objects::datatype::Form as TypeForm;
+use std::ffi::{c_char, c_int, c_void};
+
+include!(concat!(env!("OUT_DIR"), "/face.rs"));
