@@ -7,8 +7,12 @@
 //!                             links to it
 //! lib/libmpi_abi.so.1         the library, with links libmpi_abi.so, libmpi_abi.so.0, libmpi.so
 //! lib/pkgconfig/oxmpi.pc      for pkg-config, with links mpi.pc, mpich.pc, ompi-c.pc and others
+//! lib/libmpifort_oxmpi.so.1   the entry points of Fortran, with the link libmpifort_oxmpi.so
+//! lib/oxmpi/modules           Fortran modules that mpifort has compiled, a directory each
 //! include/mpi.h               generated from the tables of crates/abi
 //! include/mpi-ext.h           functions beyond MPI-5.0, from the same tables
+//! include/mpif.h              for Fortran, from the same tables
+//! share/oxmpi/mpi.f90         the source of module mpi, which mpifort compiles
 //! include/mpi_compat.h        names that MPI removed; include/compat/mpi.h includes both headers,
 //!                             for mpicc -mpi-compat
 //! share/man/man1, man7        manual pages: mpirun, mpicc, oxmpi, oxmpi-VERB, oxmpi-params, links
@@ -44,6 +48,8 @@ const PROGRAM_LINKS: [&str; 19] = [
 ];
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
+const FORTRAN_LIBRARY: &str = "libmpifort_oxmpi.so.1";
+const FORTRAN_LIBRARY_LINK: &str = "libmpifort_oxmpi.so";
 
 #[rustfmt::skip] // a table
 const SHARED_DIRECTORIES: [&str; 9] = [
@@ -64,7 +70,8 @@ const PAGES: [(&str, &str); 21] = [
 ];
 /// The page, and another name for it.
 #[rustfmt::skip] // a table
-const PAGE_LINKS: [(&str, &str); 12] = [
+const PAGE_LINKS: [(&str, &str); 15] = [
+    ("mpicc.1", "mpifort.1"), ("mpicc.1", "mpif90.1"), ("mpicc.1", "mpif77.1"),
     ("mpirun.1", "mpiexec.1"), ("mpicc.1", "mpicxx.1"), ("mpicc.1", "mpic++.1"),
     ("mpicc.1", "mpiCC.1"), ("ompi_info.1", "laminfo.1"), ("oxmpi-boot.1", "lamboot.1"),
     ("oxmpi-halt.1", "lamhalt.1"), ("oxmpi-nodes.1", "lamnodes.1"), ("oxmpi-exec.1", "lamexec.1"),
@@ -117,19 +124,28 @@ pub(crate) struct InstallOptions {
     /// Install a debug build
     #[arg(long)]
     pub(crate) debug: bool,
+    /// Compile the Fortran modules for these compilers now, such as gfortran,flang-19
+    #[arg(long, value_name = "COMPILERS", value_delimiter = ',')]
+    pub(crate) fortran: Vec<String>,
 }
 
 pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
-    let build = Run::cargo().args(["build", "--locked", "-p", "oxmpi-cli", "-p", "oxmpi-capi"]);
+    let packages = ["-p", "oxmpi-cli", "-p", "oxmpi-capi", "-p", "oxmpi-fortran"];
+    let build = Run::cargo().args(["build", "--locked"]).args(packages);
     if release { build.arg("--release") } else { build }.show()?;
     let built = target_directory().join(if release { "release" } else { "debug" });
     let mut manifest = Manifest::open(prefix);
-    let directories = ["bin", "lib", "lib/pkgconfig", "include", "include/compat", "etc"];
+    let directories =
+        ["bin", "lib", "lib/pkgconfig", "lib/oxmpi/modules", "include", "include/compat", "etc"];
     for directory in directories.into_iter().chain(SHARED_DIRECTORIES) {
         manifest.directory(directory)?;
     }
     copy(&built.join("oxmpi"), &prefix.join("bin/oxmpi"))?;
     copy(&built.join("libmpi_abi.so"), &prefix.join("lib").join(LIBRARY))?;
+    copy(&built.join("libmpifort_oxmpi.so"), &prefix.join("lib").join(FORTRAN_LIBRARY))?;
+    link(FORTRAN_LIBRARY, &prefix.join("lib").join(FORTRAN_LIBRARY_LINK))?;
+    manifest.file(&format!("lib/{FORTRAN_LIBRARY}"));
+    manifest.file(&format!("lib/{FORTRAN_LIBRARY_LINK}"));
     manifest.file("bin/oxmpi");
     manifest.file(&format!("lib/{LIBRARY}"));
     for name in PROGRAM_LINKS {
@@ -144,6 +160,8 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     for (name, text) in [
         ("include/mpi.h", oxmpi_abi::header().as_str()),
         ("include/mpi-ext.h", oxmpi_abi::extensions::header().as_str()),
+        ("include/mpif.h", oxmpi_abi::fortran::header().as_str()),
+        ("share/oxmpi/mpi.f90", oxmpi_abi::fortran::module().as_str()),
         ("include/mpi_compat.h", COMPAT),
         ("include/compat/mpi.h", COMPAT_MPI),
         ("lib/pkgconfig/oxmpi.pc", &pkg_config),
@@ -167,6 +185,17 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     manifest.config("etc/oxmpi-mca-params.conf", PARAMETERS);
     manifest.write()?;
     println!("installed in {}", prefix.display());
+    Ok(())
+}
+
+/// Lets the installed `mpifort` compile its modules.
+pub(crate) fn make_modules(prefix: &Path, compilers: &[String]) -> Result<(), Failure> {
+    let mpifort =
+        std::path::absolute(prefix.join("bin/mpifort")).map_err(Failure::io("no prefix"))?;
+    for compiler in compilers {
+        let words = [format!("-fc={compiler}"), "-showme:incdirs".into()];
+        Run::new(&mpifort).args(words).show()?;
+    }
     Ok(())
 }
 

@@ -94,7 +94,8 @@ fn main() -> ExitCode {
         Verb::Nightly(options) => nightly::nightly(&options),
         Verb::Fuzz { seconds } => fuzz(seconds),
         Verb::Soak(options) => soak::soak(&options),
-        Verb::Install(options) => install::install(&options.prefix, !options.debug),
+        Verb::Install(options) => install::install(&options.prefix, !options.debug)
+            .and_then(|()| install::make_modules(&options.prefix, &options.fortran)),
         Verb::Bench(options) => bench::bench(&options),
         Verb::Conformance(options) => conformance::conformance(&options),
         Verb::Decisions(options) => decisions::decisions(&options),

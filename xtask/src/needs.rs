@@ -16,8 +16,9 @@ use crate::ucc;
 /// Programs and files that tests need, each with its Debian package: for the compiler wrappers,
 /// several hosts, programs that take the environment from a rank, libraries that are opened at run
 /// time, and other launchers.
-const PROGRAMS: [(&str, &str); 16] = [
+const PROGRAMS: [(&str, &str); 17] = [
     ("cc", "gcc"),
+    ("gfortran", "gfortran"),
     ("c++", "g++"),
     ("cmake", "cmake"),
     ("pkg-config", "pkg-config"),

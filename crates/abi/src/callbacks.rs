@@ -61,6 +61,17 @@ callbacks! {
     "" "MPI_Session_errhandler_fn" "MPI_Session_errhandler_function";
 }
 
+/// The callback types of functions beyond the standard, which `mpi-ext.h` declares.
+#[rustfmt::skip] // a table
+pub static EXTENSION_CALLBACKS: [Callback; 6] = [
+    Callback { result: "void", name: "MPIX_Destructor_function", params: "void *extra_state" },
+    Callback { result: "void", name: "MPIX_User_function_x", params: "void *invec, void *inoutvec, MPI_Count len, MPI_Datatype datatype, void *extra_state" },
+    Callback { result: "void", name: "MPIX_Comm_errhandler_function_x", params: "MPI_Comm comm, int error_code, void *extra_state" },
+    Callback { result: "void", name: "MPIX_File_errhandler_function_x", params: "MPI_File file, int error_code, void *extra_state" },
+    Callback { result: "void", name: "MPIX_Win_errhandler_function_x", params: "MPI_Win win, int error_code, void *extra_state" },
+    Callback { result: "void", name: "MPIX_Session_errhandler_function_x", params: "MPI_Session session, int error_code, void *extra_state" },
+];
+
 // "C-unwind" lets a C++ callback throw an exception through the library.
 
 /// `MPI_User_function`.
@@ -69,6 +80,19 @@ pub type UserFunction =
 /// `MPI_User_function_c`.
 pub type UserFunctionC =
     unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut Count, *mut Datatype);
+/// `MPIX_User_function_x`.
+pub type UserFunctionX =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, Count, Datatype, *mut c_void);
+/// `MPIX_Destructor_function`.
+pub type DestructorFunction = unsafe extern "C-unwind" fn(*mut c_void);
+/// `MPIX_Comm_errhandler_function_x`.
+pub type CommErrhandlerFunctionX = unsafe extern "C-unwind" fn(Comm, c_int, *mut c_void);
+/// `MPIX_File_errhandler_function_x`.
+pub type FileErrhandlerFunctionX = unsafe extern "C-unwind" fn(File, c_int, *mut c_void);
+/// `MPIX_Win_errhandler_function_x`.
+pub type WinErrhandlerFunctionX = unsafe extern "C-unwind" fn(Win, c_int, *mut c_void);
+/// `MPIX_Session_errhandler_function_x`.
+pub type SessionErrhandlerFunctionX = unsafe extern "C-unwind" fn(Session, c_int, *mut c_void);
 /// `MPI_Grequest_query_function`.
 pub type GrequestQueryFunction = unsafe extern "C-unwind" fn(*mut c_void, *mut Status) -> c_int;
 /// `MPI_Grequest_free_function`.

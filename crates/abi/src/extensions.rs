@@ -2,8 +2,10 @@
 //!
 //! With User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance working
 //! group, a program can continue after process failures. The other names select the component for
-//! the collectives of a communicator, and report the support of CUDA memory.
+//! the collectives of a communicator, report the support of CUDA memory, and keep an extra argument
+//! for functions of the program, which the Fortran interface needs.
 
+use crate::callbacks::EXTENSION_CALLBACKS;
 use crate::errors::ErrorClass;
 use crate::functions::FuncId;
 use crate::table::FunctionArgument;
@@ -53,7 +55,13 @@ pub fn header() -> String {
          /* Info key for calls that make a communicator: the name of the only component that serves its collectives. */\n\
          #define MPIX_MCA_COLL_KEY \"{MPIX_MCA_COLL_KEY}\"\n"
     );
-    text += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+    text += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n\
+             /* Functions that a program passes to the library, with an extra argument. */\n";
+    for callback in &EXTENSION_CALLBACKS {
+        let _ =
+            writeln!(text, "typedef {} ({})({});", callback.result, callback.name, callback.params);
+    }
+    text.push('\n');
     for id in FuncId::extensions() {
         let list = id.function().list(FunctionArgument::pointer_declaration);
         let _ = writeln!(text, "int {id}({list});");

@@ -14,6 +14,8 @@
 //!   of a function at run time ([`functions`]);
 //! - [`extensions`]: the names beyond the standard, and the text of `mpi-ext.h`;
 //! - [`pages`]: the manual page of each function, as text for man(1) and as HTML ([`manual`]);
+//! - [`fortran`]: the procedures of the Fortran interface, and the texts of `mpif.h` and module
+//!   `mpi`;
 //! - [`header()`]: the text of `mpi.h`, for C and C++.
 //!
 //! The crate has no dependencies and no state. One test compiles `tests/c/abi_assert.c`, an
@@ -28,6 +30,7 @@ pub mod constants;
 #[macro_use]
 pub mod errors;
 pub mod extensions;
+pub mod fortran;
 pub mod functions;
 mod header;
 pub mod manual;

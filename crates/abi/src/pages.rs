@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use crate::manual::{ManualPage, marked_up};
 use crate::table::{
-    Argument, Chapter, Entry, Form, Function, FunctionArgument, Intent, Place, chapters,
+    Argument, Chapter, Function, FunctionArgument, FunctionEntry, FunctionForm, Intent, Place,
+    chapters,
 };
 
 /// The longest line of a synopsis.
@@ -14,19 +15,19 @@ const COLUMNS: usize = 78;
 const HEAD: &str = "\
 # Functions
 
-`cargo xtask docs` writes this page from the table of functions (`crates/abi/functions`); do not edit
-it. `crates/abi/src/table/mod.rs` describes the format of the table. Each function has a manual page:
-`man MPI_Send`, or `oxmpi man MPI_Send`.
+`cargo xtask docs` writes this page from the table of functions (`crates/abi/functions`); do not
+edit it. `crates/abi/src/table/mod.rs` describes the format of the table. Each function has a manual
+page: `man MPI_Send`, or `oxmpi man MPI_Send`.
 
-Arguments have their kind in italics; → is a result, ↔ is read and changed. The tests are the programs
-of `tests/c` that call the function; besides, `tests/c/coverage` calls each one.
+Arguments have their kind in italics; → is a result, ↔ is read and changed. The tests are the
+programs of `tests/c` that call the function; besides, `tests/c/coverage` calls each one.
 ";
 
 /// The tests that the page of the documents names for each entry.
 const SHOWN_TESTS: usize = 3;
 
 /// The page of an entry, for section 3 of the manual. All functions of the entry are on it.
-pub fn page(entry: &'static Entry) -> ManualPage {
+pub fn page(entry: &'static FunctionEntry) -> ManualPage {
     let functions = entry.functions();
     let names: Vec<String> = functions.iter().map(|function| function.name.clone()).collect();
     let mut page = ManualPage::new(names, "3", summary(entry));
@@ -64,7 +65,7 @@ pub fn page(entry: &'static Entry) -> ManualPage {
 }
 
 /// The first sentence, without its stop.
-fn summary(entry: &'static Entry) -> &'static str {
+fn summary(entry: &'static FunctionEntry) -> &'static str {
     let text = entry.does.as_str();
     text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first)
 }
@@ -101,8 +102,9 @@ fn forms(page: &mut ManualPage, functions: &[Function]) {
             .collect();
         joined(&names, "and")
     };
-    let is_small = |form: Form| move |function: &Function| function.form == form && !function.large;
-    let nonblocking = names(&is_small(Form::Nonblocking));
+    let is_small =
+        |form: FunctionForm| move |function: &Function| function.form == form && !function.large;
+    let nonblocking = names(&is_small(FunctionForm::Nonblocking));
     if !nonblocking.is_empty() {
         page.text(&format!(
             "{nonblocking} starts the operation and returns a request. MPI_Wait or MPI_Test \
@@ -110,21 +112,22 @@ fn forms(page: &mut ManualPage, functions: &[Function]) {
              operation reads, and must not access the memory that the operation writes."
         ));
     }
-    let persistent = names(&is_small(Form::Persistent));
+    let persistent = names(&is_small(FunctionForm::Persistent));
     if !persistent.is_empty() {
         page.text(&format!(
             "{persistent} makes a persistent request for the operation. MPI_Start starts the \
              operation each time, and MPI_Request_free frees the request."
         ));
     }
-    let request = names(&is_small(Form::Request));
+    let request = names(&is_small(FunctionForm::Request));
     if !request.is_empty() {
         page.text(&format!(
             "{request} returns a request, whose completion says that the operation is complete at \
              the origin."
         ));
     }
-    let large = names(&|function: &Function| function.large && function.form == Form::Plain);
+    let large =
+        names(&|function: &Function| function.large && function.form == FunctionForm::Plain);
     if !large.is_empty() {
         page.text(&format!(
             "The functions with the ending _c, such as {large}, have the same effect and take \
@@ -171,7 +174,7 @@ fn about(argument: &Argument) -> String {
 }
 
 /// The error classes: those of the arguments, and those of the entry.
-fn errors(page: &mut ManualPage, entry: &'static Entry, plain: &Function) {
+fn errors(page: &mut ManualPage, entry: &'static FunctionEntry, plain: &Function) {
     if !plain.returns_code() {
         return;
     }
@@ -219,7 +222,7 @@ fn noun(argument: &Argument) -> String {
         .replace("datatype of each element", "datatype")
 }
 
-fn handler(entry: &Entry) -> String {
+fn handler(entry: &FunctionEntry) -> String {
     if entry.name.starts_with("MPI_T_") {
         return "Returns MPI_SUCCESS or an error code. No error handler is called.".to_owned();
     }
@@ -240,7 +243,7 @@ fn handler(entry: &Entry) -> String {
     }
 }
 
-fn standard(entry: &Entry) -> String {
+fn standard(entry: &FunctionEntry) -> String {
     let mut text = match entry.section.starts_with(|first: char| first.is_ascii_digit()) {
         true => format!("MPI-5.0, section {}.", entry.section),
         false => format!("Beyond MPI-5.0 ({}).", entry.section),
@@ -271,7 +274,7 @@ fn joined<T: AsRef<str>>(names: &[T], word: &str) -> String {
 
 /// The chapter that has a function.
 fn chapter_of(name: &str) -> Option<&'static Chapter> {
-    let has = |entry: &'static Entry| {
+    let has = |entry: &'static FunctionEntry| {
         entry.name == name || entry.functions().iter().any(|function| function.name == name)
     };
     chapters().iter().find(|chapter| chapter.entries.iter().any(has))
@@ -339,7 +342,7 @@ fn one_argument(argument: &Argument) -> String {
 mod tests {
     use super::*;
 
-    fn find(name: &str) -> &'static Entry {
+    fn find(name: &str) -> &'static FunctionEntry {
         chapters().iter().flat_map(|chapter| &chapter.entries).find(|e| e.name == name).unwrap()
     }
 

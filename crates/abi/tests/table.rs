@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use oxmpi_abi::constants::{ALIASES, CONSTANTS, ERROR_CLASSES};
 use oxmpi_abi::extensions;
-use oxmpi_abi::table::{Argument, Chapter, Entry, Length, chapters};
+use oxmpi_abi::table::{Argument, Chapter, FunctionEntry, Length, chapters};
 
 /// Constants that `constants` has in another form.
 fn is_constant(name: &str) -> bool {
@@ -31,7 +31,7 @@ impl Check {
         }
     }
 
-    fn entry(&mut self, chapter: &Chapter, entry: &Entry) {
+    fn entry(&mut self, chapter: &Chapter, entry: &FunctionEntry) {
         let name = entry.name;
         self.that(!entry.does.is_empty(), || format!("{name} has no text"));
         self.that(entry.does.ends_with('.'), || format!("{name}: the text is no sentence"));
@@ -62,7 +62,7 @@ impl Check {
         self.that(!chapter.title.is_empty(), || format!("{} has no title", chapter.file));
     }
 
-    fn argument(&mut self, entry: &Entry, argument: &Argument) {
+    fn argument(&mut self, entry: &FunctionEntry, argument: &Argument) {
         let place = format!("{}, {}", entry.name, argument.name);
         for special in &argument.or {
             let known = is_constant(special) || *special == "null";
@@ -104,7 +104,7 @@ fn the_table_agrees_with_itself() {
     let chapters = chapters();
     let entries = || chapters.iter().flat_map(|chapter| &chapter.entries);
     let mut check = Check { names: BTreeSet::new(), mistakes: Vec::new() };
-    for function in entries().flat_map(Entry::functions) {
+    for function in entries().flat_map(FunctionEntry::functions) {
         if !check.names.insert(function.name.clone()) {
             check.mistakes.push(format!("{} stands twice", function.name));
         }

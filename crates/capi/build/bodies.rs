@@ -3,7 +3,7 @@
 //! A body has the name of its function in lower case without `MPI_` (`comm_size`); the plain and
 //! the large form have the same body. This list has the exceptions.
 
-use oxmpi_abi::table::{Form, Function};
+use oxmpi_abi::table::{Function, FunctionForm};
 
 /// The arguments that a body takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,11 @@ const RAW: &[&str] = &[
 
 /// Entries whose body has another name, with its first arguments.
 const NAMED: &[(&str, &str, &str)] = &[
+    ("MPIX_Comm_create_errhandler_x", "create_errhandler_with", "HandlerKind::Comm"),
+    ("MPIX_File_create_errhandler_x", "create_errhandler_with", "HandlerKind::File"),
+    ("MPIX_Op_create_x", "op_create_with", ""),
+    ("MPIX_Session_create_errhandler_x", "create_errhandler_with", "HandlerKind::Session"),
+    ("MPIX_Win_create_errhandler_x", "create_errhandler_with", "HandlerKind::Win"),
     ("MPI_Alltoallw", "alltoallv", ""),
     ("MPI_Attr_delete", "comm_delete_attr", ""),
     ("MPI_Attr_get", "comm_get_attr", ""),
@@ -171,10 +176,10 @@ impl Body {
             return name;
         }
         match function.form {
-            Form::Plain => name,
-            Form::Persistent => format!("{name}_init"),
-            Form::Nonblocking => before_verb(&name, 'i'),
-            Form::Request => before_verb(&name, 'r'),
+            FunctionForm::Plain => name,
+            FunctionForm::Persistent => format!("{name}_init"),
+            FunctionForm::Nonblocking => before_verb(&name, 'i'),
+            FunctionForm::Request => before_verb(&name, 'r'),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Writes the C face: for each function of the table, the `extern "C"` function that checks the
-//! arguments, looks up the objects, calls the body, and stores the results.
+//! arguments, finds the objects, calls the body, and stores the results.
 
 use std::fmt::Write;
 
-use oxmpi_abi::table::{Argument, Form, Function, FunctionArgument, Intent, Length};
+use oxmpi_abi::table::{Argument, Function, FunctionArgument, FunctionForm, Intent, Length};
 
 use crate::bodies::{Body, Takes, body, has_call_form};
 use crate::tools::tool;
@@ -60,9 +60,11 @@ fn packed(function: &'static Function) -> Vec<String> {
     if has_call_form(function) {
         given.push(
             match function.form {
-                Form::Plain => "CallForm::Blocking",
-                Form::Persistent => "CallForm::Persistent(info, request)",
-                Form::Nonblocking | Form::Request => "CallForm::Nonblocking(request)",
+                FunctionForm::Plain => "CallForm::Blocking",
+                FunctionForm::Persistent => "CallForm::Persistent(info, request)",
+                FunctionForm::Nonblocking | FunctionForm::Request => {
+                    "CallForm::Nonblocking(request)"
+                }
             }
             .to_owned(),
         );

@@ -5,7 +5,7 @@
 //! longjmp or a C++ exception. The module `state::handlers` has the handlers.
 
 use crate::state::call_note;
-use crate::state::handlers::HandlerKind;
+use crate::state::handlers::{HandlerFunction, HandlerKind};
 use crate::state::library::{self, running};
 use crate::state::locked;
 use crate::state::named::{CommArgument, Named, OfArgument};
@@ -14,7 +14,7 @@ use crate::state::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::{error_class_name, error_class_text};
-use oxmpi_abi::types::{Comm, CommErrhandlerFunction, Errhandler};
+use oxmpi_abi::types::{Comm, Errhandler};
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt_client::client::{Client, abort_unjoined};
@@ -122,8 +122,8 @@ pub(crate) fn call_handler(function: FuncId, on: On, code: c_int) -> c_int {
 #[derive(Clone, Copy)]
 struct ActiveHandler {
     handle: Errhandler,
-    /// The address of the function of a handler that the program has made.
-    function: Option<usize>,
+    /// The function of a handler that the program has made.
+    function: Option<HandlerFunction>,
     object: usize,
 }
 
@@ -159,14 +159,8 @@ impl ActiveHandler {
     /// never return, so the caller holds no lock, borrow or value with a destructor.
     fn call(self, code: c_int) -> c_int {
         let Some(function) = self.function else { return code };
-        // SAFETY: the address is the argument of MPI_Comm_create_errhandler or its like. The
-        // functions for windows, files and sessions have the same type, since all handles are
-        // addresses.
-        let function = unsafe { std::mem::transmute::<usize, CommErrhandlerFunction>(function) };
-        let (mut object, mut code) = (self.object, code);
-        // SAFETY: both places live until the function returns.
-        unsafe { function(&mut object, &mut code) };
-        code
+        // SAFETY: the function was found by the kind of the object.
+        unsafe { function.call(self.object, code) }
     }
 }
 

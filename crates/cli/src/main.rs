@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs: [`wrapper`] |
-//! | `mpifort`, `mpif90`, `mpif77` | fail, lest build systems take those of another MPI |
+//! | `mpifort`, `mpif90`, `mpif77` | compile Fortran programs: [`wrapper`] |
 //! | `ompi_info`, `laminfo` | `oxmpi info` in the form of Open MPI and LAM/MPI: [`ompi_info`] |
 //! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | as `oxmpi boot` and so on: [`daemons`] |
 //! | `lamcheckpoint`, `cr_checkpoint` | as `oxmpi checkpoint`: [`checkpoint`] |
@@ -103,7 +103,6 @@ fn main() {
     let name = name.as_deref().unwrap_or_default();
     let code = match Language::of(name) {
         Some(language) => wrapper::main(language, name, &args),
-        None if wrapper::FORTRAN_NAMES.contains(&name) => wrapper::no_fortran(name),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
         None if name == checkpoint::ACTION_PROGRAM => checkpoint::at_action(),
         None if checkpoint::LAM_NAMES.contains(&name) => checkpoint::called(name, &args),
@@ -125,10 +124,10 @@ fn say(text: &str) {
 
 /// The names other than `oxmpi` by which this program is called.
 fn tools() -> Vec<&'static str> {
-    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
+    let tools = ["mpirun", "mpiexec", "ompi_info", "laminfo"];
     let tools = tools
         .into_iter()
-        .chain(wrapper::FORTRAN_NAMES)
+        .chain(wrapper::NAMES)
         .chain(daemons::NAMES.map(|(name, _)| name))
         .chain(checkpoint::LAM_NAMES);
     tools.collect()

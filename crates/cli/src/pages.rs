@@ -120,7 +120,8 @@ fn mpicc() -> String {
     let mut page = command_page("mpicc", "1", "compile programs that use MPI");
     page.heading("SYNOPSIS");
     page.literal(
-        "mpicc ARGUMENTS OF THE COMPILER\nmpicxx, mpic++, mpiCC ARGUMENTS OF THE COMPILER",
+        "mpicc ARGUMENTS OF THE COMPILER\nmpicxx, mpic++, mpiCC ARGUMENTS OF THE COMPILER\n\
+         mpifort, mpif90, mpif77 ARGUMENTS OF THE COMPILER",
     );
     page.heading("DESCRIPTION");
     page.text(&wrapper::help());

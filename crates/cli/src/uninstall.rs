@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::command::{Stop, failed};
 use crate::prefix;
+use crate::wrapper::MODULES_IN_PREFIX;
 
 /// The path of the list below the prefix.
 const FILE: &str = "share/oxmpi/installed";
@@ -122,6 +123,14 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
                 oxmpi_sys::complain!("oxmpi uninstall: {}: {error}", path.display());
             }
         }
+    }
+    // The Fortran modules that mpifort has made there.
+    match fs::remove_dir_all(prefix.join(MODULES_IN_PREFIX)) {
+        Err(error) if is_reported(&error) => {
+            failed += 1;
+            oxmpi_sys::complain!("oxmpi uninstall: {MODULES_IN_PREFIX}: {error}");
+        }
+        _ => {}
     }
     let mut directories: Vec<&Path> = entries
         .iter()

@@ -1,10 +1,12 @@
-//! `mpicc` and `mpicxx`: a compiler with the arguments that find this installation. The wrapper
-//! adds arguments and runs the compiler; it changes and moves none. The compiler's messages are
-//! passed on unchanged. If the compiler fails because of names that MPI has removed, a line with
-//! the remedy follows ([`removed`]).
+//! `mpicc`, `mpicxx` and `mpifort`: a compiler with the arguments that find this installation. The
+//! wrapper adds arguments and runs the compiler; it changes and moves none. The compiler's messages
+//! are passed on unchanged. If a C or C++ compiler fails because of names that MPI has removed, a
+//! line with the remedy follows ([`removed`]). `mpifort` makes the Fortran modules first
+//! ([`modules`]).
 
 mod arguments;
 mod help;
+mod modules;
 mod removed;
 
 use std::ffi::{OsStr, OsString};
@@ -18,19 +20,16 @@ pub(crate) fn help() -> String {
     help::text(Language::C)
 }
 
-pub(crate) const FORTRAN_NAMES: [&str; 3] = ["mpifort", "mpif90", "mpif77"];
+pub(crate) const NAMES: [&str; 7] =
+    ["mpicc", "mpicxx", "mpic++", "mpiCC", "mpifort", "mpif90", "mpif77"];
 
-pub(crate) fn no_fortran(name: &str) -> i32 {
-    oxmpi_sys::complain!(
-        "{name}: OxMPI has no Fortran yet; mpicc and mpicxx compile C and C++ (for CMake, leave Fortran out of the languages)"
-    );
-    1
-}
+pub(crate) use modules::IN_PREFIX as MODULES_IN_PREFIX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     C,
     Cxx,
+    Fortran,
 }
 
 impl Language {
@@ -38,6 +37,7 @@ impl Language {
         match name {
             "mpicc" => Some(Language::C),
             "mpicxx" | "mpic++" | "mpiCC" => Some(Language::Cxx),
+            "mpifort" | "mpif90" | "mpif77" => Some(Language::Fortran),
             _ => None,
         }
     }
@@ -46,6 +46,7 @@ impl Language {
         match self {
             Language::C => "C",
             Language::Cxx => "C++",
+            Language::Fortran => "Fortran",
         }
     }
 
@@ -53,6 +54,10 @@ impl Language {
         match self {
             Language::C => "cc",
             Language::Cxx => "c++",
+            Language::Fortran => FORTRAN_COMPILERS
+                .into_iter()
+                .find(|name| modules::in_path(name).is_some())
+                .unwrap_or(FORTRAN_COMPILERS[0]),
         }
     }
 
@@ -62,6 +67,7 @@ impl Language {
         match self {
             Language::C => ["OXMPI_CC", "OMPI_CC", "MPICH_CC"],
             Language::Cxx => ["OXMPI_CXX", "OMPI_CXX", "MPICH_CXX"],
+            Language::Fortran => ["OXMPI_FC", "OMPI_FC", "MPICH_FC"],
         }
     }
 
@@ -69,9 +75,14 @@ impl Language {
         match self {
             Language::C => "-cc=",
             Language::Cxx => "-cxx=",
+            Language::Fortran => "-fc=",
         }
     }
 }
+
+/// Fortran compilers; the first one in PATH is the usual one.
+const FORTRAN_COMPILERS: [&str; 6] =
+    ["gfortran", "ifx", "flang", "flang-new", "nvfortran", "ifort"];
 
 pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
     let mut request = WrapperRequest::read(language, args);
@@ -111,12 +122,21 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
     }
     let Some(prefix) = prefix::find() else {
         oxmpi_sys::complain!(
-            "{name}: this program is not in PREFIX/bin, so mpi.h cannot be found; install with 'cargo xtask install \
+            "{name}: this program is not in PREFIX/bin, so its headers cannot be found; install with 'cargo xtask install \
              --prefix DIR'"
         );
         return 1;
     };
     let (compiler, from) = compiler(language, &request, |name| std::env::var_os(name));
+    if language == Language::Fortran && request.needs_modules() {
+        match modules::made(name, &compiler, &from, request.args(), &prefix) {
+            Ok(found) => request.modules = Some(found),
+            Err(error) => {
+                oxmpi_sys::complain!("{name}: {error}");
+                return 1;
+            }
+        }
+    }
     if let WrapperAction::Show(words) = request.action {
         crate::say(&arguments::shown(&request, words, &compiler, &prefix));
         return 0;
@@ -134,11 +154,12 @@ fn run(
     let [program, first @ ..] = compiler else { return 1 };
     let mut command = Command::new(program);
     command.args(first);
-    if !request.compat && !request.colours() && removed::takes_colours(program) {
+    let searches = request.language != Language::Fortran && !request.compat;
+    if searches && !request.colours() && removed::takes_colours(program) {
         command.arg("-fdiagnostics-color=always");
     }
     command.args(request.all(prefix));
-    let error = if request.compat {
+    let error = if !searches {
         std::os::unix::process::CommandExt::exec(&mut command)
     } else {
         match removed::run(name, &mut command) {
@@ -218,6 +239,9 @@ mod tests {
     fn program_names_select_the_language() {
         for name in ["mpicxx", "mpic++", "mpiCC"] {
             assert_eq!(Language::of(name), Some(Language::Cxx));
+        }
+        for name in ["mpifort", "mpif90", "mpif77"] {
+            assert_eq!(Language::of(name), Some(Language::Fortran));
         }
         assert_eq!(Language::of("mpicc"), Some(Language::C));
         assert_eq!(Language::of("mpirun"), None);

@@ -2,9 +2,9 @@
 //!
 //! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so no
 //! handle equals one of the small constants of the ABI for predefined objects. `MPI_*_toint`
-//! converts it to an [`Int`], and [`Table::from_int`] converts back. The highest bits of a generation
-//! are the kind of the table's objects ([`Table::of_kind`]), so a handle names no object of another
-//! kind.
+//! converts it to an [`Int`], and [`Table::from_int`] converts back. The highest bits of a
+//! generation are the kind of the table's objects ([`Table::of_kind`]), so a handle names no object
+//! of another kind.
 //!
 //! # The protocol of a slot
 //!
@@ -396,8 +396,8 @@ impl<T> Table<T> {
     }
 
     /// An empty table for objects of a kind, from 0 to 15. No handle of the table is one of a table
-    /// of another kind. The kind is also in the low bits of the first generations, for those who
-    /// compare these only: they take one kind for another only after many uses of a slot.
+    /// of another kind. The kind is also in the low bits of the first generations, since an [`Int`]
+    /// has only these: it can name an object of another kind only after many uses of a slot.
     pub fn of_kind(kind: u8) -> Table<T> {
         let kind = u32::from(kind & 15);
         Table {

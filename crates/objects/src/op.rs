@@ -19,6 +19,8 @@ pub enum Op {
         commutative: bool,
         /// Whether the function takes an `MPI_Count` (`MPI_Op_create_c`).
         large_count: bool,
+        /// The number of an extra argument that the C interface keeps for the function, or 0.
+        state: u64,
     },
 }
 

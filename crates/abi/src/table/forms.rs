@@ -1,10 +1,10 @@
 //! The functions of an entry: its plain form, and the forms that follow from it.
 
-use super::{Argument, Entry, Intent, Kind, Length, Place};
+use super::{Argument, FunctionEntry, Intent, Kind, Length, Place};
 
 /// A form of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FunctionForm {
     /// As the entry says.
     Plain,
     /// Starts the operation, and returns a request.
@@ -19,11 +19,11 @@ pub enum Form {
 #[derive(Debug)]
 pub struct Function {
     /// The entry that has the function.
-    pub entry: &'static Entry,
+    pub entry: &'static FunctionEntry,
     /// The C name `MPI_X`; the function is also exported as `PMPI_X`.
     pub name: String,
     /// The form.
-    pub form: Form,
+    pub form: FunctionForm,
     /// Whether counts are large: `MPI_X_c`.
     pub large: bool,
     /// The C type of the result.
@@ -47,11 +47,16 @@ pub struct FunctionArgument {
     pub constant: bool,
 }
 
-impl Entry {
+impl FunctionEntry {
     /// All functions of the entry.
     pub fn functions(&'static self) -> Vec<Function> {
         let mut functions = Vec::new();
-        for form in [Form::Plain, Form::Nonblocking, Form::Persistent, Form::Request] {
+        for form in [
+            FunctionForm::Plain,
+            FunctionForm::Nonblocking,
+            FunctionForm::Persistent,
+            FunctionForm::Request,
+        ] {
             if !self.has(form) {
                 continue;
             }
@@ -64,24 +69,24 @@ impl Entry {
         functions
     }
 
-    fn has(&self, form: Form) -> bool {
+    fn has(&self, form: FunctionForm) -> bool {
         match form {
-            Form::Plain => true,
-            Form::Nonblocking => self.forms.contains(&"nonblocking"),
-            Form::Persistent => self.forms.contains(&"persistent"),
-            Form::Request => self.forms.contains(&"request"),
+            FunctionForm::Plain => true,
+            FunctionForm::Nonblocking => self.forms.contains(&"nonblocking"),
+            FunctionForm::Persistent => self.forms.contains(&"persistent"),
+            FunctionForm::Request => self.forms.contains(&"request"),
         }
     }
 
-    fn function(&'static self, form: Form, large: bool) -> Function {
+    fn function(&'static self, form: FunctionForm, large: bool) -> Function {
         let mut name = name_of(self.name, form);
         if large {
             name += "_c";
         }
         let mut arguments: Vec<_> = self.arguments.clone();
-        if form != Form::Plain {
+        if form != FunctionForm::Plain {
             arguments.retain(|argument| argument.kind.word != "status");
-            if form == Form::Persistent && self.is.contains(&"collective") {
+            if form == FunctionForm::Persistent && self.is.contains(&"collective") {
                 arguments.push(added("info", Intent::In));
             }
             arguments.push(added("request", Intent::Out));
@@ -114,12 +119,12 @@ fn added(word: &'static str, intent: Intent) -> Argument {
     }
 }
 
-fn name_of(plain: &str, form: Form) -> String {
+fn name_of(plain: &str, form: FunctionForm) -> String {
     match form {
-        Form::Plain => plain.to_owned(),
-        Form::Persistent => format!("{plain}_init"),
-        Form::Request => before_verb(plain, 'R'),
-        Form::Nonblocking => before_verb(plain, 'I'),
+        FunctionForm::Plain => plain.to_owned(),
+        FunctionForm::Persistent => format!("{plain}_init"),
+        FunctionForm::Request => before_verb(plain, 'R'),
+        FunctionForm::Nonblocking => before_verb(plain, 'I'),
     }
 }
 
@@ -272,7 +277,7 @@ impl Length {
 
 /// The Rust name of a C type name: `MPI_Comm_copy_attr_function` is `CommCopyAttrFunction`.
 pub fn rust_base(c: &str) -> String {
-    match c.strip_prefix("MPI_") {
+    match c.strip_prefix("MPI_").or_else(|| c.strip_prefix("MPIX_")) {
         None if c == "double" => "f64".to_owned(),
         None => format!("c_{c}"),
         Some(name) => name

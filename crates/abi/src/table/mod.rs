@@ -32,13 +32,13 @@
 //! - `in`, `out` and `inout` are the arguments: a name, a kind ([`Kind`]), and what follows from
 //!   `buffer(count, datatype)`: which arguments say how long it is. `[n]` after the kind makes an
 //!   array: of `n` entries ([`Length`]). `| MPI_PROC_NULL` allows a special value. `class
-//!   MPI_ERR_ASSERT` is the error class of a bad value, if it is not that of the kind. `at root` says
-//!   that other processes ignore the argument; `at leader` is the same for leaders of groups.
+//!   MPI_ERR_ASSERT` is the error class of a bad value, if it is not that of the kind. `at root`
+//!   says that other processes ignore the argument; `at leader` is the same for leaders of groups.
 //!   `c "char *argv[]"` gives a declaration that does not follow from the kind. Text after a colon
 //!   describes the argument in the manual page.
-//! - `forms` are the other functions of the entry ([`Form`]): `large` (`MPI_Recv_c`), `nonblocking`
-//!   (`MPI_Irecv`), `persistent` (`MPI_Recv_init`) and `request` (`MPI_Rput`). A nonblocking
-//!   function has a request in place of the status.
+//! - `forms` are the other functions of the entry ([`FunctionForm`]): `large` (`MPI_Recv_c`),
+//!   `nonblocking` (`MPI_Irecv`), `persistent` (`MPI_Recv_init`) and `request` (`MPI_Rput`). A
+//!   nonblocking function has a request in place of the status.
 //! - `returns` is the type of a result that is no error code.
 //! - `is` lists properties: `blocking` (may wait for other processes), `collective`, `early`
 //!   (allowed before MPI_Init and after MPI_Finalize), `deprecated`, `unopened` (errors go to the
@@ -50,7 +50,7 @@ mod forms;
 mod kinds;
 mod parse;
 
-pub use forms::{Form, Function, FunctionArgument, rust_base};
+pub use forms::{Function, FunctionArgument, FunctionForm, rust_base};
 pub use kinds::{KINDS, Kind};
 pub use parse::parse_chapter;
 
@@ -64,12 +64,12 @@ pub struct Chapter {
     /// The title.
     pub title: &'static str,
     /// The entries, in the order of the file.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FunctionEntry>,
 }
 
 /// A function with its forms.
 #[derive(Debug)]
-pub struct Entry {
+pub struct FunctionEntry {
     /// The C name of the plain form.
     pub name: &'static str,
     /// What the function does, in a sentence or two.
@@ -88,7 +88,7 @@ pub struct Entry {
     pub arguments: Vec<Argument>,
     /// Paragraphs of the manual page.
     pub notes: Vec<String>,
-    /// Error classes beyond those that follow from the kinds of arguments, each with its reason.
+    /// Error classes beyond the classes of the arguments, each with its reason.
     pub errors: Vec<(&'static str, String)>,
     /// Lines of a C example.
     pub example: Vec<&'static str>,
@@ -203,7 +203,7 @@ pub fn chapters() -> &'static [Chapter] {
 pub fn functions() -> &'static [Function] {
     static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         let entries = chapters().iter().flat_map(|chapter| &chapter.entries);
-        let mut functions: Vec<_> = entries.flat_map(Entry::functions).collect();
+        let mut functions: Vec<_> = entries.flat_map(FunctionEntry::functions).collect();
         functions.sort_by(|one, other| {
             (one.is_extension(), &one.name).cmp(&(other.is_extension(), &other.name))
         });

@@ -1,6 +1,6 @@
 //! Reads a chapter of the table.
 
-use super::{Argument, Chapter, Entry, Intent, Kind, Length, Place};
+use super::{Argument, Chapter, FunctionEntry, Intent, Kind, Length, Place};
 
 /// A mistake: the number of the line, and the reason.
 type Result<T> = std::result::Result<T, String>;
@@ -17,7 +17,7 @@ pub fn parse_chapter(file: &'static str, text: &'static str) -> Result<Chapter> 
 }
 
 /// A line with the lines that continue it.
-struct Item {
+struct TableItem {
     /// From 1.
     line: usize,
     indent: usize,
@@ -25,8 +25,8 @@ struct Item {
     more: Vec<&'static str>,
 }
 
-fn items(text: &'static str) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::new();
+fn items(text: &'static str) -> Vec<TableItem> {
+    let mut items: Vec<TableItem> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let first = line.trim_start();
         let indent = line.len() - first.len();
@@ -34,13 +34,18 @@ fn items(text: &'static str) -> Vec<Item> {
             _ if line.starts_with('#') => {}
             Some(last) if first.is_empty() || indent > 4 => last.more.push(line.trim_end()),
             _ if first.is_empty() => {}
-            _ => items.push(Item { line: at + 1, indent, first: first.trim_end(), more: vec![] }),
+            _ => items.push(TableItem {
+                line: at + 1,
+                indent,
+                first: first.trim_end(),
+                more: vec![],
+            }),
         }
     }
     items
 }
 
-impl Item {
+impl TableItem {
     fn read(&self, chapter: &mut Chapter) -> Result<()> {
         let (word, rest) = self.first.split_once(' ').unwrap_or((self.first, ""));
         let rest = rest.trim_start();
@@ -51,7 +56,7 @@ impl Item {
                     Ok(())
                 }
                 (name, "") if name.starts_with("MPI") => {
-                    chapter.entries.push(Entry::new(name));
+                    chapter.entries.push(FunctionEntry::new(name));
                     Ok(())
                 }
                 _ => Err(format!("'{}' is no name of a function", self.first)),
@@ -163,9 +168,9 @@ impl Argument {
     }
 }
 
-impl Entry {
-    fn new(name: &'static str) -> Entry {
-        Entry {
+impl FunctionEntry {
+    fn new(name: &'static str) -> FunctionEntry {
+        FunctionEntry {
             name,
             does: String::new(),
             section: "",

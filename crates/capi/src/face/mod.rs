@@ -28,3 +28,24 @@ use oxmpi_objects::datatype::Form as TypeForm;
 use std::ffi::{c_char, c_int, c_void};
 
 include!(concat!(env!("OUT_DIR"), "/face.rs"));
+
+/// The names of the Fortran conversions before MPI-5.0, for the same functions. `mpi.h` has inline
+/// functions of these names, but build systems still search the library for them with their own
+/// declarations (AC_CHECK_FUNCS). A Fortran library that defines the names takes precedence. They
+/// must be in the object file of the functions, so in this module (see `mpi!`).
+macro_rules! fortran_names {
+    ($($kind:literal)*) => { $(
+        std::arch::global_asm!(
+            concat!(".weak MPI_", $kind, "_c2f"),
+            concat!(".set MPI_", $kind, "_c2f, PMPI_", $kind, "_toint"),
+            concat!(".weak PMPI_", $kind, "_c2f"),
+            concat!(".set PMPI_", $kind, "_c2f, PMPI_", $kind, "_toint"),
+            concat!(".weak MPI_", $kind, "_f2c"),
+            concat!(".set MPI_", $kind, "_f2c, PMPI_", $kind, "_fromint"),
+            concat!(".weak PMPI_", $kind, "_f2c"),
+            concat!(".set PMPI_", $kind, "_f2c, PMPI_", $kind, "_fromint"),
+        );
+    )* };
+}
+
+fortran_names! { "Comm" "Errhandler" "File" "Group" "Info" "Message" "Op" "Request" "Session" "Type" "Win" }

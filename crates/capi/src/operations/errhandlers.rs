@@ -2,6 +2,7 @@
 
 use crate::arguments::null;
 use crate::errors;
+use crate::state::extra_state::ExtraState;
 use crate::state::handlers::HandlerKind;
 use crate::state::library::{Running, library};
 use crate::state::named::CommArgument;
@@ -10,10 +11,12 @@ use crate::state::objects::objects;
 use crate::state::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{CommErrhandlerFunction, Errhandler, File};
+use oxmpi_abi::types::{
+    CommErrhandlerFunction, CommErrhandlerFunctionX, DestructorFunction, Errhandler, File,
+};
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::Result;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 pub(crate) fn of_int(int: u32) -> u64 {
@@ -36,7 +39,20 @@ pub(crate) fn create_errhandler(
     function: Option<CommErrhandlerFunction>,
 ) -> Result<Errhandler> {
     let function = function.ok_or_else(|| null(kind.argument()))? as usize;
-    Ok(objects().errhandlers.create(kind, function))
+    Ok(objects().errhandlers.create(kind, function, None))
+}
+
+/// Test: tests/c/extra_state.c.
+pub(crate) fn create_errhandler_with(
+    kind: HandlerKind,
+    function: Option<CommErrhandlerFunctionX>,
+    destructor: Option<DestructorFunction>,
+    extra_state: *mut c_void,
+) -> Result<Errhandler> {
+    let name = || null(&format!("{}_x", kind.argument()));
+    let function = function.ok_or_else(name)? as usize;
+    let state = ExtraState::new(extra_state, destructor);
+    Ok(objects().errhandlers.create(kind, function, Some(state)))
 }
 
 /// Test: tests/c/errhandler_inherit.c.

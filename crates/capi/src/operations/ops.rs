@@ -2,11 +2,15 @@
 
 use crate::arguments::{BufferArgs, NewObject, null, put};
 use crate::errors::on_none;
+use crate::state::extra_state::ExtraState;
 use crate::state::library::Running;
 use crate::state::named::OfArgument;
+use crate::state::objects::objects;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Count, Datatype, Op as OpHandle, UserFunction, UserFunctionC};
+use oxmpi_abi::types::{
+    Count, Datatype, DestructorFunction, Op as OpHandle, UserFunction, UserFunctionC, UserFunctionX,
+};
 use oxmpi_coll::{Area, Combine, Memory, UserReduction};
 use oxmpi_core::Process;
 use oxmpi_core::process::UserCall;
@@ -36,7 +40,7 @@ pub(crate) fn combining(
     let handle = op;
     let op = library.operation(op).of("op")?;
     let commutative = op.is_commutative();
-    let Op::User { function, large_count, .. } = op else {
+    let Op::User { function, large_count, state, .. } = op else {
         // Replace and no-op have no kernel; only accumulates allow them.
         let kernel =
             kernel_for(&op, &**library.datatype(datatype).of("datatype")?, library.strict)?;
@@ -56,11 +60,31 @@ pub(crate) fn combining(
                 .of("datatype")?,
         ),
     };
+    let state = objects().operation_states.get(state);
     let call: UserCall = Arc::new(move |reduction: &UserReduction| {
         let _held = &held;
-        call_user(function, large_count, reduction, datatype);
+        match &state {
+            Some(state) => call_user_with(function, state, reduction, datatype),
+            None => call_user(function, large_count, reduction, datatype),
+        }
     });
     Ok(Combining { combine: Combine::User, call: Some(call), commutative })
+}
+
+/// See [`call_user`].
+fn call_user_with(
+    function: usize,
+    state: &ExtraState,
+    reduction: &UserReduction,
+    datatype: Datatype,
+) {
+    let left = reduction.left.as_ptr().cast::<c_void>();
+    let right = reduction.right.as_ptr().cast::<c_void>();
+    // SAFETY: the argument of MPIX_Op_create_x is a pointer to such a function.
+    let function: UserFunctionX = unsafe { std::mem::transmute::<usize, UserFunctionX>(function) };
+    let len = reduction.left.count() as Count;
+    // SAFETY: both buffers have `len` elements of the datatype, and no other code uses them.
+    unsafe { function(left, right, len, datatype, state.pointer()) };
 }
 
 /// The caller must hold no lock and no borrow of the library's state.
@@ -135,7 +159,20 @@ pub(crate) fn op_create<F: CombiningFunction>(
     commutative: bool,
 ) -> Result<Op> {
     let function = user_fn.ok_or_else(|| null("user_fn"))?.address();
-    Ok(Op::User { function, commutative, large_count: F::IS_LARGE })
+    Ok(Op::User { function, commutative, large_count: F::IS_LARGE, state: 0 })
+}
+
+/// Test: tests/c/extra_state.c.
+pub(crate) fn op_create_with(
+    _: &Running,
+    user_fn: Option<UserFunctionX>,
+    destructor: Option<DestructorFunction>,
+    commutative: bool,
+    extra_state: *mut c_void,
+) -> Result<Op> {
+    let function = user_fn.ok_or_else(|| null("user_fn_x"))? as usize;
+    let state = objects().operation_states.insert(ExtraState::new(extra_state, destructor));
+    Ok(Op::User { function, commutative, large_count: true, state })
 }
 
 /// The cache of kernels finds an operation by its handle.
@@ -195,9 +232,12 @@ pub(crate) fn op_free(library: &Running, handle: OpHandle) -> Result<OpHandle> {
         let text = format!("op is {}, which is predefined", op::name(predefined));
         return Err(MpiError::new(abi::MPI_ERR_OP, text));
     }
-    library.operation(handle).of("op")?;
+    let op = library.operation(handle).of("op")?;
     let freed = library.operations.free(Handle::from_raw(handle as u64));
     freed.map_err(|bad| MpiError::new(abi::MPI_ERR_OP, bad.to_string()))?;
+    if let Op::User { state, .. } = op {
+        drop(objects().operation_states.remove(state));
+    }
     Ok(abi::MPI_OP_NULL)
 }
 

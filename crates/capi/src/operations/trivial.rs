@@ -153,26 +153,6 @@ pub(crate) fn win_fromint(win: c_int) -> Win {
     from_int(win, |library, int| library.windows.from_int(int).raw())
 }
 
-/// The names of the Fortran conversions before MPI-5.0, for the same functions. `mpi.h` has inline
-/// functions of these names, but build systems still search the library for them with their own
-/// declarations (AC_CHECK_FUNCS). A Fortran library that defines the names takes precedence.
-macro_rules! fortran_names {
-    ($($kind:literal)*) => { $(
-        std::arch::global_asm!(
-            concat!(".weak MPI_", $kind, "_c2f"),
-            concat!(".set MPI_", $kind, "_c2f, PMPI_", $kind, "_toint"),
-            concat!(".weak PMPI_", $kind, "_c2f"),
-            concat!(".set PMPI_", $kind, "_c2f, PMPI_", $kind, "_toint"),
-            concat!(".weak MPI_", $kind, "_f2c"),
-            concat!(".set MPI_", $kind, "_f2c, PMPI_", $kind, "_fromint"),
-            concat!(".weak PMPI_", $kind, "_f2c"),
-            concat!(".set PMPI_", $kind, "_f2c, PMPI_", $kind, "_fromint"),
-        );
-    )* };
-}
-
-fortran_names! { "Comm" "Errhandler" "File" "Group" "Info" "Message" "Op" "Request" "Session" "Type" "Win" }
-
 /// Copies a status in either direction: a Fortran status is the same eight integers.
 /// # Safety
 /// `from` must point to a status, `to` must have room for one.

@@ -4,12 +4,14 @@
 //! each `get`), and the objects with the handler. The handler is removed when both are zero, so the
 //! program may free it while an object has it.
 
+use crate::state::extra_state::ExtraState;
 use crate::state::locked;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::Errhandler;
+use oxmpi_abi::types::{CommErrhandlerFunction, CommErrhandlerFunctionX, Errhandler};
 use oxmpi_core::handler::{ErrorHandler, HandlerCell};
 use oxmpi_mem::table::{Handle, Table};
 use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,41 @@ impl HandlerKind {
 pub(crate) struct UserHandler {
     kind: HandlerKind,
     function: usize,
+    /// The extra argument of the function, which then has another type.
+    state: Option<Arc<ExtraState>>,
     counts: Mutex<HandlerCounts>,
+}
+
+/// The function of a handler, as a value without a destructor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HandlerFunction {
+    address: usize,
+    state: Option<*mut c_void>,
+}
+
+impl HandlerFunction {
+    /// Calls the function, which may never return. Returns the code that it leaves.
+    /// # Safety
+    /// The object must be of the kind of the handler.
+    pub(crate) unsafe fn call(self, object: usize, code: c_int) -> c_int {
+        if let Some(state) = self.state {
+            // SAFETY: the address is an argument of MPIX_Comm_create_errhandler_x or its like,
+            // whose functions have the same type, since all handles are addresses.
+            let function =
+                unsafe { std::mem::transmute::<usize, CommErrhandlerFunctionX>(self.address) };
+            // SAFETY: by the contract of this function; the state belongs to the function.
+            unsafe { function(object, code, state) };
+            return code;
+        }
+        // SAFETY: the address is the argument of MPI_Comm_create_errhandler or its like. The
+        // functions for windows, files and sessions have the same type.
+        let function =
+            unsafe { std::mem::transmute::<usize, CommErrhandlerFunction>(self.address) };
+        let (mut object, mut code) = (object, code);
+        // SAFETY: both places live until the function returns.
+        unsafe { function(&mut object, &mut code) };
+        code
+    }
 }
 
 #[derive(Debug)]
@@ -63,9 +99,14 @@ impl HandlerCounts {
 pub(crate) struct Handlers(pub(crate) Table<UserHandler>);
 
 impl Handlers {
-    pub(crate) fn create(&self, kind: HandlerKind, function: usize) -> Errhandler {
+    pub(crate) fn create(
+        &self,
+        kind: HandlerKind,
+        function: usize,
+        state: Option<Arc<ExtraState>>,
+    ) -> Errhandler {
         let counts = Mutex::new(HandlerCounts { held: 1, attached: 0 });
-        self.0.insert(UserHandler { kind, function, counts }).raw() as Errhandler
+        self.0.insert(UserHandler { kind, function, state, counts }).raw() as Errhandler
     }
 
     /// Changes the counts of a handler that the program may use.
@@ -122,9 +163,14 @@ impl Handlers {
     }
 
     /// The function of a program's handler for objects of this kind.
-    pub(crate) fn function_of(&self, handle: Errhandler, kind: HandlerKind) -> Option<usize> {
+    pub(crate) fn function_of(
+        &self,
+        handle: Errhandler,
+        kind: HandlerKind,
+    ) -> Option<HandlerFunction> {
         let handler = self.0.get(Handle::from_raw(handle as u64)).ok()?;
-        (handler.kind == kind).then_some(handler.function)
+        let state = handler.state.as_ref().map(|state| state.pointer());
+        (handler.kind == kind).then_some(HandlerFunction { address: handler.function, state })
     }
 
     /// Frees one reference of the program. Predefined handlers stay valid.

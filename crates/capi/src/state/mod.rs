@@ -4,6 +4,7 @@
 pub(crate) mod accelerator;
 pub(crate) mod call_note;
 pub(crate) mod context_cache;
+pub(crate) mod extra_state;
 pub(crate) mod fortran;
 pub(crate) mod grequests;
 pub(crate) mod handlers;

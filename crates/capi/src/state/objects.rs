@@ -1,6 +1,7 @@
 //! Objects that exist before MPI_Init and after MPI_Finalize: infos, error handlers, attribute
 //! keys, added error codes (MPI-5.0 section 11.4.1 lists the calls that are allowed at any time).
 
+use crate::state::extra_state::ExtraStates;
 use crate::state::fortran::FortranAbi;
 use crate::state::grequests::GeneralizedRequests;
 use crate::state::handlers::Handlers;
@@ -43,6 +44,7 @@ pub(crate) struct Objects {
     pub(crate) infos: Table<Mutex<Info>>,
     pub(crate) errhandlers: Handlers,
     pub(crate) keyvals: Keyvals,
+    pub(crate) operation_states: ExtraStates,
     pub(crate) codes: Mutex<ErrorCodes>,
     pub(crate) generalized: GeneralizedRequests,
     pub(crate) sessions: Table<Arc<Session>>,
@@ -57,6 +59,7 @@ static OBJECTS: LazyLock<Objects> = LazyLock::new(|| Objects {
     infos: table(ObjectKind::Info),
     errhandlers: Handlers(table(ObjectKind::Errhandler)),
     keyvals: Keyvals::default(),
+    operation_states: ExtraStates::default(),
     codes: Mutex::new(ErrorCodes::new()),
     generalized: GeneralizedRequests::default(),
     sessions: table(ObjectKind::Session),

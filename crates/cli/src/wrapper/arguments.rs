@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use super::Language;
+use super::modules::CompiledModules;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WrapperAction {
@@ -31,7 +32,10 @@ pub(super) enum ShownWords {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrapperRequest {
+    pub(super) language: Language,
     pub(super) action: WrapperAction,
+    /// The Fortran modules for this compiler.
+    pub(super) modules: Option<CompiledModules>,
     pub(super) compiler: Option<OsString>,
     /// Whether mpi.h also declares the removed names.
     pub(super) compat: bool,
@@ -46,7 +50,7 @@ const WITH_VALUE: &[&str] = &[
     "-o", "-x", "-I", "-L", "-D", "-U", "-l", "-T", "-u", "-z", "-e", "-A", "-include", "-imacros",
     "-isystem", "-iquote", "-idirafter", "-iprefix", "-iwithprefix", "-isysroot", "--sysroot",
     "--param", "-MF", "-MT", "-MQ", "-Xlinker", "-Xpreprocessor", "-Xassembler", "-Xclang",
-    "-target", "-arch", "-aux-info", "-dumpbase",
+    "-target", "-arch", "-aux-info", "-dumpbase", "-J", "-module",
 ];
 
 const NO_LINKING: &[&str] = &["-c", "-E", "-S", "-M", "-MM", "-fsyntax-only"];
@@ -55,7 +59,9 @@ impl WrapperRequest {
     pub(super) fn read(language: Language, args: &[OsString]) -> WrapperRequest {
         let action = if args.is_empty() { WrapperAction::Nothing } else { WrapperAction::Run };
         let mut request = WrapperRequest {
+            language,
             action,
+            modules: None,
             compiler: None,
             compat: false,
             strict: false,
@@ -69,10 +75,9 @@ impl WrapperRequest {
                 is_value = false;
             } else if let Some(action) = shown_by(text) {
                 request.action = action;
-            } else if text == "-mpi-compat" || text == "--mpi-compat" {
-                request.compat = true;
-            } else if text == "-mpi-abi-strict" || text == "--mpi-abi-strict" {
-                request.strict = true;
+            } else if language != Language::Fortran && is_for_header(text) {
+                request.compat |= text.ends_with("-mpi-compat");
+                request.strict |= text.ends_with("-mpi-abi-strict");
             } else if let Some(compiler) = arg.as_bytes().strip_prefix(language.option().as_bytes())
             {
                 request.compiler = Some(OsString::from_vec(compiler.to_vec()));
@@ -103,15 +108,36 @@ impl WrapperRequest {
     /// Whether the compiler links: no option stops it before, and it has an input file. With
     /// arguments of the linker but no input file (`--version`), compilers would try to link.
     fn links(&self) -> bool {
-        let mut has_input = false;
-        for arg in self.without_values() {
-            if NO_LINKING.iter().any(|stop| arg == stop) {
-                return false;
-            }
-            has_input |= arg == "-" || !arg.as_bytes().starts_with(b"-");
+        let stops = |arg: &OsString| NO_LINKING.iter().any(|stop| arg == stop);
+        if self.without_values().any(stops) {
+            return false;
         }
         // A command that is only shown has all arguments, even without input files.
-        has_input || (matches!(self.action, WrapperAction::Show(_)) && self.args.is_empty())
+        self.has_input() || (matches!(self.action, WrapperAction::Show(_)) && self.args.is_empty())
+    }
+
+    fn has_input(&self) -> bool {
+        self.without_values().any(|arg| arg == "-" || !arg.as_bytes().starts_with(b"-"))
+    }
+
+    /// Whether the compiler, or a program that reads the shown words, needs the Fortran modules.
+    pub(super) fn needs_modules(&self) -> bool {
+        match &self.action {
+            WrapperAction::Run => self.has_input(),
+            WrapperAction::Show(words) => !matches!(
+                words,
+                ShownWords::Compiler
+                    | ShownWords::Link
+                    | ShownWords::LibraryDirectories
+                    | ShownWords::Libraries
+            ),
+            _ => false,
+        }
+    }
+
+    /// The compiler's own arguments.
+    pub(super) fn args(&self) -> &[OsString] {
+        &self.args
     }
 
     fn without_values(&self) -> impl Iterator<Item = &OsString> {
@@ -130,6 +156,11 @@ impl WrapperRequest {
 
     fn compile(&self, prefix: &Path) -> Vec<OsString> {
         let include = prefix.join("include");
+        if self.language == Language::Fortran {
+            let modules = self.modules.iter().map(|found| glued("-I", &found.directory));
+            let options = self.modules.iter().flat_map(|found| found.options.iter().cloned());
+            return modules.chain([glued("-I", &include)]).chain(options).collect();
+        }
         let compat = self.compat.then(|| glued("-I", &include.join("compat")));
         let strict = self.strict.then(|| OsString::from("-DOXMPI_MPI_ABI_STRICT"));
         compat.into_iter().chain([glued("-I", &include)]).chain(strict).collect()
@@ -138,15 +169,28 @@ impl WrapperRequest {
     fn link(&self, prefix: &Path) -> Vec<OsString> {
         let lib = prefix.join("lib");
         // With DT_RUNPATH, LD_LIBRARY_PATH can still name another library with the same interface.
-        vec![
+        let mut words = vec![
             glued("-L", &lib),
             glued("-Wl,-rpath,", &lib),
             "-Wl,--enable-new-dtags".into(),
             // 'cr self' finds functions of the program by their names.
             "-Wl,--export-dynamic".into(),
-            "-lmpi_abi".into(),
-        ]
+        ];
+        words.extend(self.libraries().iter().map(|name| glued("-l", Path::new(name))));
+        words
     }
+
+    fn libraries(&self) -> &'static [&'static str] {
+        match self.language {
+            Language::Fortran => &["mpifort_oxmpi", "mpi_abi"],
+            Language::C | Language::Cxx => &["mpi_abi"],
+        }
+    }
+}
+
+/// Options for `mpi.h`.
+fn is_for_header(text: &str) -> bool {
+    ["-mpi-compat", "--mpi-compat", "-mpi-abi-strict", "--mpi-abi-strict"].contains(&text)
 }
 
 fn shown_by(text: &str) -> Option<WrapperAction> {
@@ -191,7 +235,7 @@ pub(super) fn shown(
             directories.map(|directory| OsString::from_vec(directory.to_vec())).collect()
         }
         ShownWords::LibraryDirectories => vec![prefix.join("lib").into()],
-        ShownWords::Libraries => vec!["mpi_abi".into()],
+        ShownWords::Libraries => request.libraries().iter().map(OsString::from).collect(),
         ShownWords::CompileCommand => command(request.compile(prefix)),
         ShownWords::LinkCommand => {
             command([request.compile(prefix), request.link(prefix)].concat())
@@ -256,6 +300,23 @@ mod tests {
         }
         assert_eq!(joined(&["-x", "c", "-"]), format!("-I/p/include -x c - {LINK}"));
         assert_eq!(joined(&["a.o", "-lm", "-MD"]), format!("-I/p/include a.o -lm -MD {LINK}"));
+    }
+
+    #[test]
+    fn fortran_has_its_modules_and_its_library() {
+        let args = ["-fc=ifx".into(), "a.f90".into()];
+        let mut request = WrapperRequest::read(Language::Fortran, &args);
+        assert!(request.needs_modules());
+        let options = vec!["-f".into()];
+        request.modules = Some(CompiledModules { directory: "/m".into(), options });
+        let all = request.all(Path::new("/p")).join(OsStr::new(" ")).into_string().unwrap();
+        let link = LINK.replace("-lmpi_abi", "-lmpifort_oxmpi -lmpi_abi");
+        assert_eq!(all, format!("-I/m -I/p/include -f a.f90 {link}"));
+        assert_eq!(request.compiler, Some("ifx".into()));
+        for arg in ["--version", "-showme:libs", "-showme:link", "-help"] {
+            let request = WrapperRequest::read(Language::Fortran, &[arg.into()]);
+            assert!(!request.needs_modules(), "{arg}");
+        }
     }
 
     #[test]

@@ -231,9 +231,9 @@ fn build_systems_find_this_installation_and_no_other() {
         assert_eq!(flags(name), flags("oxmpi"), "{name}");
     }
     for (name, args, text) in [
-        ("mpifort", &["-showme:link"][..], "OxMPI has no Fortran yet"),
-        ("mpif90", &["a.f90"], "OxMPI has no Fortran yet"),
-        ("mpif77", &[], "OxMPI has no Fortran yet"),
+        ("mpifort", &["-fdefault-integer-8", "a.f90"][..], "need a default INTEGER of 4 bytes"),
+        ("mpif90", &["-r8", "-fc=no-compiler", "a.f90"], "cannot run the Fortran compiler"),
+        ("mpif77", &["-fno-underscoring", "a.f"], "-fno-underscoring: "),
         ("mpicc", &["-static", "a.c"], "-static: OxMPI is a shared library alone"),
     ] {
         let output = tool(&prefix(), name).args(args).output().unwrap();

@@ -178,6 +178,23 @@ pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
     compile_once(source, mpicc, &source.file_stem().unwrap_or_default().to_string_lossy())
 }
 
+/// A Fortran program, compiled with the installed `mpifort` once for all its tests. `NAME_part.c`
+/// is the C part of `NAME.f90`. The error is the output of the compiler.
+pub(crate) fn compiled_fortran(source: &Path) -> Result<PathBuf, String> {
+    // The name of the directory of the modules depends on their source and on the compiler.
+    let shown = Command::new(installed("mpifort")).arg("-showme:compile").output();
+    let shown = shown.map_err(|error| format!("mpifort: {error}"))?;
+    let mut mpifort = Command::new(installed("mpifort"));
+    mpifort.args(["-O1", "-g"]).arg(source);
+    let name = source.file_stem().unwrap_or_default().to_string_lossy();
+    let part = source.with_file_name(format!("{name}_part.c"));
+    if let Ok(text) = fs::read_to_string(&part) {
+        mpifort.arg(part).env("OXMPI_TEST_PART", text);
+    }
+    mpifort.env("OXMPI_TEST_MODULES", String::from_utf8_lossy(&shown.stdout).trim_end());
+    compile_once(source, mpifort, &name)
+}
+
 /// A library of one C file below `tests` that replaces another project's library, compiled once for
 /// all its tests.
 pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
@@ -223,7 +240,9 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let part = directory.join(format!("{}.{number}", std::process::id()));
-    let output = compiler.arg("-o").arg(&part).output().map_err(failed)?;
+    // Fortran compilers write module files into their directory.
+    let scratch = TestDirectory::new("compiler");
+    let output = compiler.current_dir(&scratch).arg("-o").arg(&part).output().map_err(failed)?;
     if !output.status.success() {
         return Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)));
     }

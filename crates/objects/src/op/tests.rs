@@ -102,7 +102,7 @@ fn handles_and_names_agree() {
     assert!(
         OPS.iter().all(|&(handle, op, n)| predefined(handle as u64) == Some(op) && name(op) == n)
     );
-    let user = Op::User { function: 1, commutative: false, large_count: false };
+    let user = Op::User { function: 1, commutative: false, large_count: false, state: 0 };
     assert!(!user.is_commutative() && Op::Predefined(PredefinedOp::Sum).is_commutative());
 }
 

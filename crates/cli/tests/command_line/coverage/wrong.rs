@@ -2,8 +2,8 @@
 //!
 //! The first good call `OK(MPI_X(...))` of each function in the text of a program is the template:
 //! before it go copies of the call, each with one argument that the table names as wrong. The
-//! macros and objects of these calls are in `tests/c/coverage/wrong.h`. `wrong.txt` has the arguments
-//! whose wrong values are not passed, with the reasons.
+//! macros and objects of these calls are in `tests/c/coverage/wrong.h`. `wrong.txt` has the
+//! arguments whose wrong values are not passed, with the reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::callbacks::{CALLBACKS, Callback};
 use oxmpi_abi::constants::{CONSTANTS, ConstantKind};
-use oxmpi_abi::table::{Form, FunctionArgument};
+use oxmpi_abi::table::{FunctionArgument, FunctionForm};
 use oxmpi_abi::types::HANDLE_TYPES;
 
 /// Functions that are not called: they end the job, start processes, or wait for other processes
@@ -68,7 +68,7 @@ const CHANGES: [&str; 1] = ["MPI_Comm_set_errhandler"];
 /// Whether one rank may call the function on the communicator of all ranks.
 fn is_alone(id: FuncId) -> bool {
     let function = id.function();
-    let waits = function.entry.is.contains(&"blocking") && function.form == Form::Plain;
+    let waits = function.entry.is.contains(&"blocking") && function.form == FunctionForm::Plain;
     !function.entry.is.contains(&"collective")
         && (!waits || is_among(&SHORT, id))
         && !is_among(&CHANGES, id)

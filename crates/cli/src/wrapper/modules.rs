@@ -1,0 +1,327 @@
+//! The Fortran modules of this installation, compiled for one compiler.
+//!
+//! A compiled module can be read only by the compiler that made it, so `mpifort` compiles the
+//! source when a compiler is first used. The directory of the result has a name made of all that
+//! the result depends on: the source, the compiler's place and version, and the options that change
+//! default kinds. The directory is below the prefix or, if that cannot be written, below the user's
+//! cache. It gets its name when it is complete, in one step that works on network file systems, so
+//! parallel builds can make the same directory: the first one stays. A lock, where the file system
+//! has locks, lets the others wait.
+//!
+//! The compiler is refused if its default kinds are not those of the library's datatypes.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, IsTerminal as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use oxmpi_abi::fortran::KIND_CHECKS;
+
+/// The directory below the prefix.
+pub(crate) const IN_PREFIX: &str = "lib/oxmpi/modules";
+
+/// The source below the prefix.
+const SOURCE: &str = "share/oxmpi/mpi.f90";
+
+/// The file of a compiled directory that describes it.
+const DESCRIPTION: &str = "compiler.txt";
+
+/// Options that change default kinds or the target, by their beginnings: those of GCC, of Intel,
+/// flang and NVIDIA, of NAG, and of IBM.
+#[rustfmt::skip] // a table
+const KIND_OPTIONS: [&str; 22] = [
+    "-fdefault-", "-finteger-4-", "-freal-4-", "-freal-8-", "-m32", "-m64", "-mx32", "-mabi=",
+    "-i2", "-i4", "-i8", "-r4", "-r8", "-r16", "-integer-size", "-real-size", "-double-size",
+    "-fpscomp", "-standard-semantics", "-q", "-kind=", "-double",
+];
+
+/// Options that change the names of procedures and COMMON blocks.
+const NAME_OPTIONS: [&str; 3] = ["-fno-underscoring", "-assume nounderscore", "-names"];
+
+/// The file of a compiled directory with options for the compiler, one in each line.
+const OPTIONS: &str = "options.txt";
+
+/// Options that the wrapper adds if the compiler knows them. With mpif.h a procedure has arguments
+/// of several types, which GNU Fortran 10 and later refuses within one file without this option.
+const WANTED_OPTIONS: [&str; 1] = ["-fallow-argument-mismatch"];
+
+/// The compiled modules for a compiler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CompiledModules {
+    pub(super) directory: PathBuf,
+    /// Options that programs need.
+    pub(super) options: Vec<OsString>,
+}
+
+impl CompiledModules {
+    fn read(directory: PathBuf) -> CompiledModules {
+        let options = fs::read_to_string(directory.join(OPTIONS)).unwrap_or_default();
+        CompiledModules { directory, options: options.lines().map(OsString::from).collect() }
+    }
+}
+
+/// The modules for a compiler, which are made if they do not exist.
+/// # Errors
+/// A sentence or more for the user.
+pub(super) fn made(
+    name: &str,
+    compiler: &[OsString],
+    from: &str,
+    args: &[OsString],
+    prefix: &Path,
+) -> Result<CompiledModules, String> {
+    let [program, first @ ..] = compiler else {
+        return Err("the name of the compiler is empty".into());
+    };
+    let text = |arg: &OsString| arg.to_string_lossy().into_owned();
+    let has = |arg: &OsString, options: &[&str]| {
+        options.iter().any(|option| text(arg).starts_with(option))
+    };
+    if let Some(option) = args.iter().find(|arg| has(arg, &NAME_OPTIONS)) {
+        return Err(format!(
+            "{}: the library's special arguments (MPI_IN_PLACE, MPI_STATUS_IGNORE) have names with \
+             an underscore behind them; leave the option out",
+            option.display()
+        ));
+    }
+    let kinds: Vec<OsString> =
+        first.iter().chain(args).filter(|arg| has(arg, &KIND_OPTIONS)).cloned().collect();
+    let mut command = Command::new(program);
+    command.args(first).arg("--version").stdin(Stdio::null());
+    let version = command.output().map_err(|error| missing(program, from, &error))?;
+    let version = [version.stdout, version.stderr].concat();
+    let source_path = prefix.join(SOURCE);
+    let source = fs::read_to_string(&source_path).map_err(|error| {
+        format!("{}: {error}; the installation is incomplete", source_path.display())
+    })?;
+
+    let place = in_path(program).and_then(|path| path.canonicalize().ok());
+    let mut hasher = DefaultHasher::new();
+    (compiler, &place, &kinds, &version, &source, WANTED_OPTIONS).hash(&mut hasher);
+    let base = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let key = format!("{base}-{:016x}", hasher.finish());
+    let stores: Vec<PathBuf> =
+        [Some(prefix.join(IN_PREFIX)), cache()].into_iter().flatten().collect();
+    let is_complete = |directory: &Path| directory.join(DESCRIPTION).exists();
+    if let Some(found) = stores.iter().map(|store| store.join(&key)).find(|path| is_complete(path))
+    {
+        return Ok(CompiledModules::read(found));
+    }
+
+    let mut failure = String::from("there is no home directory");
+    for store in &stores {
+        let part = match scratch(store, &key) {
+            Ok(part) => part,
+            Err(error) => {
+                failure = format!("{}: {error}", store.display());
+                continue;
+            }
+        };
+        let directory = store.join(&key);
+        let _lock = lock(store, &key);
+        if is_complete(&directory) {
+            return Ok(CompiledModules::read(directory));
+        }
+        let description = format!(
+            "{}\n{}\n{}",
+            shown(compiler),
+            shown(&kinds),
+            String::from_utf8_lossy(&version)
+        );
+        if io::stderr().is_terminal() {
+            let title = String::from_utf8_lossy(&version);
+            let title = title.lines().next().unwrap_or_default();
+            oxmpi_sys::complain!("{name}: compiling the MPI modules for {title} (once)");
+        }
+        let build = ModuleBuild { program, first, kinds: &kinds, directory: &part.0 };
+        build.all(&source)?;
+        let written = fs::write(part.0.join(DESCRIPTION), description);
+        written.map_err(|error| format!("{}: {error}", part.0.display()))?;
+        return match fs::rename(&part.0, &directory) {
+            Ok(()) => Ok(CompiledModules::read(directory)),
+            // Another process was faster.
+            Err(_) if is_complete(&directory) => Ok(CompiledModules::read(directory)),
+            Err(error) => Err(format!("{}: {error}", directory.display())),
+        };
+    }
+    Err(format!(
+        "there is no place for the compiled modules ({failure}); XDG_CACHE_HOME=DIR names one"
+    ))
+}
+
+fn missing(program: &OsStr, from: &str, error: &io::Error) -> String {
+    format!(
+        "cannot run the Fortran compiler '{}' ({from}): {error}; install one, such as gfortran",
+        program.display()
+    )
+}
+
+/// The file of a program, as the shell finds it.
+pub(super) fn in_path(program: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let program = Path::new(program.as_ref());
+    if program.components().count() > 1 {
+        return Some(program.into());
+    }
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(is_program)
+}
+
+fn shown(words: &[OsString]) -> String {
+    words.join(OsStr::new(" ")).to_string_lossy().into_owned()
+}
+
+/// The directory for modules in the user's cache.
+fn cache() -> Option<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(absolute);
+    let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".cache"));
+    named.or_else(home).map(|directory| directory.join("oxmpi/modules"))
+}
+
+/// A directory that is removed unless it gets another name.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A new directory of this process. Processes of different hosts may have the same number.
+fn scratch(store: &Path, key: &str) -> io::Result<Scratch> {
+    fs::create_dir_all(store)?;
+    for attempt in 0..100 {
+        let path = store.join(format!(".{key}.{}.{attempt}", std::process::id()));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map(|()| Scratch(path)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Waits until no other process makes the same directory. Without a lock both make it.
+fn lock(store: &Path, key: &str) -> Option<File> {
+    let file = File::create(store.join(format!(".{key}.lock"))).ok()?;
+    file.lock().ok()?;
+    Some(file)
+}
+
+/// The compilation of the modules in a directory.
+struct ModuleBuild<'a> {
+    program: &'a OsStr,
+    first: &'a [OsString],
+    kinds: &'a [OsString],
+    directory: &'a Path,
+}
+
+impl ModuleBuild<'_> {
+    fn all(&self, source: &str) -> Result<(), String> {
+        self.check_kinds()?;
+        let output = self.compile("mpi.f90", &self.for_compiler(source)?)?;
+        if !output.status.success() {
+            return Err(self.failed("module mpi", &output));
+        }
+        let mut options = String::new();
+        for option in WANTED_OPTIONS {
+            let mut command = self.command();
+            command.args([option, "-Werror", "-c", "probe.f90"]);
+            if self.output(command)?.status.success() {
+                options += &format!("{option}\n");
+            }
+        }
+        let path = self.directory.join(OPTIONS);
+        fs::write(&path, options).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn compile(&self, file: &str, source: &str) -> Result<Output, String> {
+        let path = self.directory.join(file);
+        fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut command = self.command();
+        command.args(["-c", file]);
+        self.output(command)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(self.first).args(self.kinds).current_dir(self.directory);
+        command
+    }
+
+    fn output(&self, mut command: Command) -> Result<Output, String> {
+        let output = command.stdin(Stdio::null()).output();
+        output.map_err(|error| missing(self.program, "named before", &error))
+    }
+
+    fn compiles(&self, declarations: &str) -> Result<Output, String> {
+        self.compile("probe.f90", &format!("program probe\n  {declarations}\nend program probe\n"))
+    }
+
+    fn failed(&self, what: &str, output: &Output) -> String {
+        format!(
+            "'{}' cannot compile {what}:\n{}{}",
+            self.program.display(),
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    }
+
+    fn check_kinds(&self) -> Result<(), String> {
+        let parameter =
+            |at: usize| format!("integer, parameter :: c{at} = {}", KIND_CHECKS[at].expression);
+        let all: Vec<String> = (0..KIND_CHECKS.len()).map(parameter).collect();
+        if self.compiles(&all.join("\n  "))?.status.success() {
+            return Ok(());
+        }
+        let plain = self.compiles("integer :: i = 1\n  print *, i")?;
+        if !plain.status.success() {
+            return Err(self.failed("a program of two lines", &plain));
+        }
+        let mut wrong = Vec::new();
+        for (at, check) in KIND_CHECKS.iter().enumerate() {
+            if !self.compiles(&parameter(at))?.status.success() {
+                wrong.push(check.needs);
+            }
+        }
+        let options = shown(self.kinds);
+        Err(format!(
+            "the Fortran datatypes of the library need {}, and '{}{}{options}' differs: data would \
+             be wrong, so nothing is compiled",
+            wrong.join(" and "),
+            self.program.display(),
+            if options.is_empty() { "" } else { " " },
+        ))
+    }
+
+    /// The source without the types that the compiler lacks.
+    fn for_compiler(&self, source: &str) -> Result<String, String> {
+        let mut known: Vec<(String, bool)> = Vec::new();
+        let (mut text, mut is_kept) = (String::with_capacity(source.len()), true);
+        for line in source.lines() {
+            if let Some(wanted) = line.strip_prefix("!OXMPI IF ") {
+                let found = known.iter().find(|(name, _)| name == wanted).map(|(_, has)| *has);
+                is_kept = match found {
+                    Some(has) => has,
+                    None => {
+                        let has = self.compiles(&format!("{wanted} :: x\n  print *, x"))?;
+                        known.push((wanted.into(), has.status.success()));
+                        has.status.success()
+                    }
+                };
+            } else if line == "!OXMPI END" {
+                is_kept = true;
+            } else if is_kept {
+                text += line;
+                text.push('\n');
+            }
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,491 @@
+//! Procedures that a program passes to the library.
+//!
+//! C calls a function of this module, which converts the arguments and calls the procedure of the
+//! program. The function finds the procedure in a state that C keeps for each object. For
+//! operations and error handlers the standard has no such state, so these procedures call
+//! functions beyond it, which have the prototypes of MPICH's: `MPIX_Op_create_x` and others. A
+//! library without them refuses the call.
+
+use super::attributes::{free_variable, user_value, variable_of};
+use super::*;
+use oxmpi_abi::types::{Aint, Count, Offset, Status};
+use std::mem::transmute;
+
+/// The procedure of a program, of any type.
+type Procedure = *const c_void;
+
+type Destructor = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// Addresses of functions, as the loader finds them: zero if the C library lacks a function. The
+/// compiler assumes that the address of a function that it calls is not zero, so the addresses are
+/// read from memory.
+macro_rules! cells {
+    ($($cell:ident = $symbol:literal;)*) => {
+        std::arch::global_asm!(
+            ".section .data.rel.ro,\"aw\"",
+            ".balign 8",
+            $(
+                concat!(".weak ", $symbol),
+                concat!(".hidden oxmpi_cell_", stringify!($cell)),
+                concat!(".globl oxmpi_cell_", stringify!($cell)),
+                concat!("oxmpi_cell_", stringify!($cell), ": .quad ", $symbol),
+            )*
+            ".text",
+        );
+        $(
+            fn $cell() -> usize {
+                unsafe extern "C" {
+                    #[link_name = concat!("oxmpi_cell_", stringify!($cell))]
+                    static CELL: usize;
+                }
+                unsafe { (&raw const CELL).read_volatile() }
+            }
+        )*
+    };
+}
+
+cells! {
+    op_create_x = "MPIX_Op_create_x";
+    comm_errhandler_x = "MPIX_Comm_create_errhandler_x";
+    file_errhandler_x = "MPIX_File_create_errhandler_x";
+    session_errhandler_x = "MPIX_Session_create_errhandler_x";
+    win_errhandler_x = "MPIX_Win_create_errhandler_x";
+    conversion_fn_null = "mpi_conversion_fn_null_";
+}
+
+fn boxed<T>(state: T) -> *mut c_void {
+    Box::into_raw(Box::new(state)).cast()
+}
+
+unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
+    drop(unsafe { Box::from_raw(state.cast::<T>()) });
+}
+
+fn lacks(procedure: &str, function: &str) -> c_int {
+    let reason = format!(
+        "this needs {function}, which libmpi_abi.so.1 of OxMPI and MPICH has and the loaded one \
+         lacks"
+    );
+    refuse(procedure, abi::MPI_ERR_UNSUPPORTED_OPERATION, &reason)
+}
+
+// Operations.
+
+type UserFunction = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut c_int);
+type UserFunctionX =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, Count, usize, *mut c_void);
+type OpCreateX =
+    unsafe extern "C-unwind" fn(UserFunctionX, Destructor, c_int, *mut c_void, *mut usize) -> c_int;
+
+unsafe extern "C-unwind" fn operate(
+    from: *mut c_void,
+    to: *mut c_void,
+    count: Count,
+    datatype: usize,
+    state: *mut c_void,
+) {
+    unsafe {
+        let function: UserFunction = transmute(*state.cast::<Procedure>());
+        let mut number = datatype::number(datatype);
+        let (mut left, mut from, mut to) = (count, from, to);
+        // An INTEGER may be too short for the number of elements.
+        while left > c_int::MAX.into() {
+            let (mut lower, mut extent, mut most) = (0, 0, c_int::MAX);
+            c::PMPI_Type_get_extent(datatype, &mut lower, &mut extent);
+            function(from, to, &mut most, &mut number);
+            from = from.wrapping_byte_offset(extent * most as isize);
+            to = to.wrapping_byte_offset(extent * most as isize);
+            left -= Count::from(most);
+        }
+        let mut count = left as c_int;
+        function(from, to, &mut count, &mut number);
+    }
+}
+
+pub(crate) unsafe fn op_create(
+    _: c::OpCreateFn,
+    function: Procedure,
+    commute: *mut c_int,
+    op: *mut c_int,
+) -> c_int {
+    let create = op_create_x();
+    if create == 0 {
+        return lacks("MPI_OP_CREATE", "MPIX_Op_create_x");
+    }
+    let mut made = UNSET;
+    unsafe {
+        let create: OpCreateX = transmute(create);
+        let state = boxed(function);
+        let code = create(operate, free::<Procedure>, *commute, state, &mut made);
+        if code != 0 {
+            free::<Procedure>(state);
+        }
+        op::output(op, made);
+        code
+    }
+}
+
+// Error handlers.
+
+type ErrhandlerFunction = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int);
+type ErrhandlerFunctionX = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void);
+type ErrhandlerCreateX =
+    unsafe extern "C-unwind" fn(ErrhandlerFunctionX, Destructor, *mut c_void, *mut usize) -> c_int;
+
+unsafe fn create_errhandler(
+    create: usize,
+    proxy: ErrhandlerFunctionX,
+    names: (&str, &str),
+    function: Procedure,
+    errhandler: *mut c_int,
+) -> c_int {
+    if create == 0 {
+        return lacks(names.0, names.1);
+    }
+    let mut made = UNSET;
+    unsafe {
+        let create: ErrhandlerCreateX = transmute(create);
+        let state = boxed(function);
+        let code = create(proxy, free::<Procedure>, state, &mut made);
+        if code != 0 {
+            free::<Procedure>(state);
+        }
+        errhandler::output(errhandler, made);
+        code
+    }
+}
+
+macro_rules! errhandlers {
+    ($($word:ident $name:ident $call:ident $cell:ident $upper:literal $needs:literal;)*) => { $(
+        pub(crate) unsafe fn $name(
+            _: c::$call,
+            function: Procedure,
+            errhandler: *mut c_int,
+        ) -> c_int {
+            unsafe extern "C-unwind" fn handle(object: usize, code: c_int, state: *mut c_void) {
+                unsafe {
+                    let function: ErrhandlerFunction = transmute(*state.cast::<Procedure>());
+                    let (mut object, mut code) = ($word::number(object), code);
+                    function(&mut object, &mut code);
+                }
+            }
+            unsafe { create_errhandler($cell(), handle, ($upper, $needs), function, errhandler) }
+        }
+    )* };
+}
+
+errhandlers! {
+    comm comm_create_errhandler CommCreateErrhandlerFn comm_errhandler_x
+        "MPI_COMM_CREATE_ERRHANDLER" "MPIX_Comm_create_errhandler_x";
+    file file_create_errhandler FileCreateErrhandlerFn file_errhandler_x
+        "MPI_FILE_CREATE_ERRHANDLER" "MPIX_File_create_errhandler_x";
+    session session_create_errhandler SessionCreateErrhandlerFn session_errhandler_x
+        "MPI_SESSION_CREATE_ERRHANDLER" "MPIX_Session_create_errhandler_x";
+    win win_create_errhandler WinCreateErrhandlerFn win_errhandler_x
+        "MPI_WIN_CREATE_ERRHANDLER" "MPIX_Win_create_errhandler_x";
+}
+
+pub(crate) unsafe fn errhandler_create(
+    call: c::CommCreateErrhandlerFn,
+    function: Procedure,
+    errhandler: *mut c_int,
+) -> c_int {
+    unsafe { comm_create_errhandler(call, function, errhandler) }
+}
+
+// Attributes.
+
+/// The procedures of a key, with attributes and extra state of type `T`.
+struct KeyState<T> {
+    copy: Procedure,
+    delete: Procedure,
+    extra: T,
+}
+
+/// The integers of attributes: the new procedures have the size of an address, the deprecated ones
+/// an INTEGER.
+trait Integer: Copy {
+    fn narrow(value: Aint) -> Self;
+    fn widen(self) -> Aint;
+}
+
+impl Integer for Aint {
+    fn narrow(value: Aint) -> Aint {
+        value
+    }
+
+    fn widen(self) -> Aint {
+        self
+    }
+}
+
+impl Integer for c_int {
+    fn narrow(value: Aint) -> c_int {
+        value as c_int
+    }
+
+    fn widen(self) -> Aint {
+        self as Aint
+    }
+}
+
+type CopyProcedure<T> = unsafe extern "C-unwind" fn(
+    *mut c_int,
+    *mut c_int,
+    *mut T,
+    *mut T,
+    *mut T,
+    *mut c_int,
+    *mut c_int,
+);
+type DeleteProcedure<T> =
+    unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut T, *mut T, *mut c_int);
+
+unsafe fn copy<T: Integer>(
+    mut object: c_int,
+    mut key: c_int,
+    state: *mut c_void,
+    from: *mut c_void,
+    to: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    unsafe {
+        let state = &*state.cast::<KeyState<T>>();
+        let procedure: CopyProcedure<T> = transmute(state.copy);
+        let mut extra = state.extra;
+        let mut value = T::narrow(user_value(from));
+        let (mut copied, mut is_copied, mut code) = (T::narrow(0), 0, 0);
+        procedure(
+            &mut object,
+            &mut key,
+            &mut extra,
+            &mut value,
+            &mut copied,
+            &mut is_copied,
+            &mut code,
+        );
+        put(flag, is_copied);
+        if code == 0 && is_copied != 0 {
+            put(to.cast::<*mut c_void>(), variable_of(copied.widen()));
+        }
+        code
+    }
+}
+
+unsafe fn delete<T: Integer>(
+    mut object: c_int,
+    mut key: c_int,
+    value: *mut c_void,
+    state: *mut c_void,
+) -> c_int {
+    unsafe {
+        let state = &*state.cast::<KeyState<T>>();
+        let procedure: DeleteProcedure<T> = transmute(state.delete);
+        let (mut extra, mut code) = (state.extra, 0);
+        let mut number = T::narrow(user_value(value));
+        procedure(&mut object, &mut key, &mut number, &mut extra, &mut code);
+        if code == 0 {
+            free_variable(value);
+        }
+        code
+    }
+}
+
+macro_rules! keyvals {
+    ($($word:ident $name:ident $call:ident $integer:ty;)*) => { $(
+        /// The state of the key stays for the rest of the process: attributes can outlive the key.
+        pub(crate) unsafe fn $name(
+            call: c::$call,
+            copy_fn: Procedure,
+            delete_fn: Procedure,
+            key: *mut c_int,
+            extra: *mut $integer,
+        ) -> c_int {
+            unsafe extern "C-unwind" fn copy_proxy(
+                object: usize,
+                key: c_int,
+                state: *mut c_void,
+                from: *mut c_void,
+                to: *mut c_void,
+                flag: *mut c_int,
+            ) -> c_int {
+                unsafe { copy::<$integer>($word::number(object), key, state, from, to, flag) }
+            }
+            unsafe extern "C-unwind" fn delete_proxy(
+                object: usize,
+                key: c_int,
+                value: *mut c_void,
+                state: *mut c_void,
+            ) -> c_int {
+                unsafe { delete::<$integer>($word::number(object), key, value, state) }
+            }
+            unsafe {
+                let state = KeyState { copy: copy_fn, delete: delete_fn, extra: *extra };
+                let state = boxed(state);
+                let code = call(Some(copy_proxy), Some(delete_proxy), key, state);
+                if code != 0 {
+                    free::<KeyState<$integer>>(state);
+                }
+                code
+            }
+        }
+    )* };
+}
+
+keyvals! {
+    comm comm_create_keyval CommCreateKeyvalFn Aint;
+    datatype type_create_keyval TypeCreateKeyvalFn Aint;
+    win win_create_keyval WinCreateKeyvalFn Aint;
+    comm keyval_create KeyvalCreateFn c_int;
+}
+
+// Generalized requests.
+
+struct RequestState {
+    query: Procedure,
+    free: Procedure,
+    cancel: Procedure,
+    extra: Aint,
+}
+
+unsafe extern "C-unwind" fn query(state: *mut c_void, status: *mut Status) -> c_int {
+    type Query = unsafe extern "C-unwind" fn(*mut Aint, *mut Status, *mut c_int);
+    unsafe {
+        let state = &mut *state.cast::<RequestState>();
+        let procedure: Query = transmute(state.query);
+        let mut code = 0;
+        procedure(&mut state.extra, status, &mut code);
+        code
+    }
+}
+
+unsafe extern "C-unwind" fn free_request(state: *mut c_void) -> c_int {
+    type Free = unsafe extern "C-unwind" fn(*mut Aint, *mut c_int);
+    unsafe {
+        let mut state = Box::from_raw(state.cast::<RequestState>());
+        let procedure: Free = transmute(state.free);
+        let mut code = 0;
+        procedure(&mut state.extra, &mut code);
+        code
+    }
+}
+
+unsafe extern "C-unwind" fn cancel(state: *mut c_void, complete: c_int) -> c_int {
+    type Cancel = unsafe extern "C-unwind" fn(*mut Aint, *mut c_int, *mut c_int);
+    unsafe {
+        let state = &mut *state.cast::<RequestState>();
+        let procedure: Cancel = transmute(state.cancel);
+        let (mut complete, mut code) = (complete, 0);
+        procedure(&mut state.extra, &mut complete, &mut code);
+        code
+    }
+}
+
+pub(crate) unsafe fn grequest_start(
+    call: c::GrequestStartFn,
+    query_fn: Procedure,
+    free_fn: Procedure,
+    cancel_fn: Procedure,
+    extra: *mut Aint,
+    request: *mut c_int,
+) -> c_int {
+    let mut made = UNSET;
+    unsafe {
+        let state =
+            RequestState { query: query_fn, free: free_fn, cancel: cancel_fn, extra: *extra };
+        let state = boxed(state);
+        let code = call(Some(query), Some(free_request), Some(cancel), state, &mut made);
+        if code != 0 {
+            free::<RequestState>(state);
+        }
+        request::output(request, made);
+        code
+    }
+}
+
+// Data representations.
+
+struct RepresentationState {
+    read: Procedure,
+    write: Procedure,
+    extent: Procedure,
+    extra: Aint,
+}
+
+type Conversion = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    *mut c_int,
+    *mut c_int,
+    *mut c_void,
+    *mut Offset,
+    *mut Aint,
+    *mut c_int,
+);
+
+unsafe extern "C-unwind" fn convert<const READS: bool>(
+    user: *mut c_void,
+    datatype: usize,
+    count: c_int,
+    file: *mut c_void,
+    position: Offset,
+    state: *mut c_void,
+) -> c_int {
+    unsafe {
+        let state = &mut *state.cast::<RepresentationState>();
+        let procedure: Conversion = transmute(if READS { state.read } else { state.write });
+        let (mut datatype, mut count) = (datatype::number(datatype), count);
+        let (mut position, mut code) = (position, 0);
+        procedure(
+            user,
+            &mut datatype,
+            &mut count,
+            file,
+            &mut position,
+            &mut state.extra,
+            &mut code,
+        );
+        code
+    }
+}
+
+unsafe extern "C-unwind" fn extent(
+    datatype: usize,
+    extent: *mut Aint,
+    state: *mut c_void,
+) -> c_int {
+    type Extent = unsafe extern "C-unwind" fn(*mut c_int, *mut Aint, *mut Aint, *mut c_int);
+    unsafe {
+        let state = &mut *state.cast::<RepresentationState>();
+        let procedure: Extent = transmute(state.extent);
+        let (mut datatype, mut code) = (datatype::number(datatype), 0);
+        procedure(&mut datatype, extent, &mut state.extra, &mut code);
+        code
+    }
+}
+
+/// A registered data representation stays for the rest of the process, as does its state.
+pub(crate) unsafe fn register_datarep(
+    call: c::RegisterDatarepFn,
+    name: *mut c_char,
+    read: Procedure,
+    write: Procedure,
+    extent_fn: Procedure,
+    extra: *mut Aint,
+    name_len: usize,
+) -> c_int {
+    let is_null = |procedure: Procedure| procedure.addr() == conversion_fn_null();
+    unsafe {
+        let name = trimmed(name, name_len);
+        let state = RepresentationState { read, write, extent: extent_fn, extra: *extra };
+        let state = boxed(state);
+        let reading: Option<oxmpi_abi::types::DatarepConversionFunction> =
+            if is_null(read) { None } else { Some(convert::<true>) };
+        let writing: Option<oxmpi_abi::types::DatarepConversionFunction> =
+            if is_null(write) { None } else { Some(convert::<false>) };
+        let code = call(name.as_ptr(), reading, writing, Some(extent), state);
+        if code != 0 {
+            free::<RepresentationState>(state);
+        }
+        code
+    }
+}

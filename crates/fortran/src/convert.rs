@@ -1,0 +1,346 @@
+//! Conversions between the arguments of Fortran and of C.
+//!
+//! A Fortran program guarantees that the addresses it passes are those of variables as the
+//! standard describes the arguments. All unsafe functions and blocks here rely on this guarantee.
+#![allow(clippy::undocumented_unsafe_blocks)] // one reason for all of them, above
+
+use crate::c;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Status;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+include!(concat!(env!("OUT_DIR"), "/sentinels.rs"));
+
+/// The start value of a C handle that a function may store. No handle has this value.
+pub(crate) const UNSET: usize = usize::MAX;
+
+/// The start value of an index or a number that a function may store.
+pub(crate) const UNSET_INDEX: c_int = c_int::MIN;
+
+/// Handles below this value are predefined. The ABI gives them the same number in Fortran and C.
+const PREDEFINED: usize = 4096;
+
+/// Stores a result. `ierror` of a C caller may be null.
+#[inline(always)]
+pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        unsafe { place.write(value) };
+    }
+}
+
+#[inline(always)]
+fn is(address: *const c_void, sentinel: *const c_char) -> bool {
+    ptr::eq(address, sentinel.cast())
+}
+
+/// The address of a choice argument.
+#[inline(always)]
+pub(crate) fn choice_address(address: *mut c_void) -> *mut c_void {
+    if is(address, &raw const MPI_BOTTOM) {
+        ptr::without_provenance_mut(abi::MPI_BOTTOM)
+    } else if is_in_place(address) {
+        ptr::without_provenance_mut(abi::MPI_IN_PLACE)
+    } else {
+        address
+    }
+}
+
+#[inline(always)]
+pub(crate) fn is_in_place(address: *const c_void) -> bool {
+    is(address, &raw const MPI_IN_PLACE)
+}
+
+/// The address of a buffer for buffered sends.
+pub(crate) fn attached_address(address: *mut c_void) -> *mut c_void {
+    match is(address, &raw const MPI_BUFFER_AUTOMATIC) {
+        true => ptr::without_provenance_mut(abi::MPI_BUFFER_AUTOMATIC),
+        false => choice_address(address),
+    }
+}
+
+/// The place of a status, whose eight integers are those of C.
+#[inline(always)]
+pub(crate) fn status_place(place: *mut Status) -> *mut Status {
+    let is_ignored = is(place.cast(), &raw const MPI_STATUS_IGNORE)
+        || is(place.cast(), &raw const MPI_STATUSES_IGNORE);
+    if is_ignored { ptr::null_mut() } else { place }
+}
+
+pub(crate) fn statuses_place(places: *mut Status) -> *mut Status {
+    status_place(places)
+}
+
+pub(crate) fn codes_place(places: *mut c_int) -> *mut c_int {
+    match is(places.cast(), &raw const MPI_ERRCODES_IGNORE) {
+        true => ptr::null_mut(),
+        false => places,
+    }
+}
+
+pub(crate) fn weights_place(weights: *mut c_int) -> *mut c_int {
+    if is(weights.cast(), &raw const MPI_UNWEIGHTED) {
+        ptr::without_provenance_mut(abi::MPI_UNWEIGHTED)
+    } else if is(weights.cast(), &raw const MPI_WEIGHTS_EMPTY) {
+        ptr::without_provenance_mut(abi::MPI_WEIGHTS_EMPTY)
+    } else {
+        weights
+    }
+}
+
+pub(crate) fn is_argv_null(argv: *const c_char) -> bool {
+    is(argv.cast(), &raw const MPI_ARGV_NULL)
+}
+
+pub(crate) fn is_argvs_null(argv: *const c_char) -> bool {
+    is(argv.cast(), &raw const MPI_ARGVS_NULL)
+}
+
+/// Stores the index of a request, which C counts from 0.
+pub(crate) unsafe fn put_index(place: *mut c_int, index: c_int) {
+    match index {
+        UNSET_INDEX => {}
+        abi::MPI_UNDEFINED => unsafe { put(place, index) },
+        _ => unsafe { put(place, index + 1) },
+    }
+}
+
+/// Counts the first `count` indices from 1, and stores their number.
+pub(crate) unsafe fn put_indices(indices: *mut c_int, count: c_int, place: *mut c_int) {
+    if count == UNSET_INDEX {
+        return;
+    }
+    for at in 0..usize::try_from(count).unwrap_or(0) {
+        unsafe { *indices.add(at) += 1 };
+    }
+    unsafe { put(place, count) };
+}
+
+/// An array of C handles, which needs no allocation if it is short.
+pub(crate) struct Handles {
+    short: [usize; SHORT],
+    long: Vec<usize>,
+    len: usize,
+}
+
+const SHORT: usize = 32;
+
+impl Handles {
+    fn new(count: c_int, handle: impl Fn(usize) -> usize) -> Handles {
+        let len = usize::try_from(count).unwrap_or(0);
+        let mut handles = Handles { short: [0; SHORT], long: Vec::new(), len };
+        if len > SHORT {
+            handles.long.extend((0..len).map(handle));
+        } else {
+            handles.short.iter_mut().take(len).enumerate().for_each(|(at, to)| *to = handle(at));
+        }
+        handles
+    }
+
+    fn all(&self) -> &[usize] {
+        if self.len > SHORT { &self.long } else { self.short.get(..self.len).unwrap_or(&[]) }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const usize {
+        self.all().as_ptr()
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut usize {
+        if self.len > SHORT { self.long.as_mut_ptr() } else { self.short.as_mut_ptr() }
+    }
+}
+
+macro_rules! handles {
+    ($($word:ident $from:ident $to:ident;)*) => { $(
+        pub(crate) mod $word {
+            //! The conversions of one kind of handle.
+            #![allow(dead_code)]
+            use super::*;
+
+            #[inline(always)]
+            pub(crate) unsafe fn input(place: *const c_int) -> usize {
+                unsafe { of(*place) }
+            }
+
+            #[inline(always)]
+            pub(crate) unsafe fn of(number: c_int) -> usize {
+                match usize::try_from(number) {
+                    Ok(handle) if handle < PREDEFINED => handle,
+                    _ => unsafe { c::$from(number) },
+                }
+            }
+
+            #[inline(always)]
+            pub(crate) unsafe fn number(handle: usize) -> c_int {
+                if handle < PREDEFINED { handle as c_int } else { unsafe { c::$to(handle) } }
+            }
+
+            /// Stores a handle that the C function has stored.
+            #[inline(always)]
+            pub(crate) unsafe fn output(place: *mut c_int, handle: usize) {
+                if handle != UNSET {
+                    unsafe { put(place, number(handle)) };
+                }
+            }
+
+            pub(crate) unsafe fn read(numbers: *const c_int, count: c_int) -> Handles {
+                Handles::new(count, |at| unsafe { of(*numbers.add(at)) })
+            }
+
+            pub(crate) unsafe fn unset(_: *const c_int, count: c_int) -> Handles {
+                Handles::new(count, |_| UNSET)
+            }
+
+            /// Stores the handles that the C function has stored or left.
+            pub(crate) unsafe fn give(numbers: *mut c_int, handles: &Handles) {
+                for (at, handle) in handles.all().iter().enumerate() {
+                    unsafe { output(numbers.add(at), *handle) };
+                }
+            }
+        }
+    )* };
+}
+
+// The conversions of C handles have no effect that a tool could count, so their names are those
+// that tools do not intercept.
+handles! {
+    comm PMPI_Comm_fromint PMPI_Comm_toint;
+    datatype PMPI_Type_fromint PMPI_Type_toint;
+    errhandler PMPI_Errhandler_fromint PMPI_Errhandler_toint;
+    file PMPI_File_fromint PMPI_File_toint;
+    group PMPI_Group_fromint PMPI_Group_toint;
+    info PMPI_Info_fromint PMPI_Info_toint;
+    message PMPI_Message_fromint PMPI_Message_toint;
+    op PMPI_Op_fromint PMPI_Op_toint;
+    request PMPI_Request_fromint PMPI_Request_toint;
+    session PMPI_Session_fromint PMPI_Session_toint;
+    win PMPI_Win_fromint PMPI_Win_toint;
+}
+
+/// The number of processes with which a collective call exchanges data. The C function reports a
+/// bad communicator.
+pub(crate) unsafe fn ranks_of(place: *const c_int) -> c_int {
+    let (mut is_inter, mut count) = (0, 0);
+    unsafe {
+        let comm = comm::input(place);
+        if comm == abi::MPI_COMM_NULL || c::PMPI_Comm_test_inter(comm, &mut is_inter) != 0 {
+            return 0;
+        }
+        let code = match is_inter {
+            0 => c::PMPI_Comm_size(comm, &mut count),
+            _ => c::PMPI_Comm_remote_size(comm, &mut count),
+        };
+        if code == 0 { count } else { 0 }
+    }
+}
+
+pub(crate) unsafe fn sources_of(comm: *const c_int) -> c_int {
+    unsafe { neighbors_of(comm) }.0
+}
+
+pub(crate) unsafe fn destinations_of(comm: *const c_int) -> c_int {
+    unsafe { neighbors_of(comm) }.1
+}
+
+/// The numbers of sources and destinations of this process in the topology.
+unsafe fn neighbors_of(place: *const c_int) -> (c_int, c_int) {
+    let (mut kind, mut sources, mut destinations) = (abi::MPI_UNDEFINED, 0, 0);
+    unsafe {
+        let comm = comm::input(place);
+        if comm == abi::MPI_COMM_NULL {
+            return (0, 0);
+        }
+        let mut code = c::PMPI_Topo_test(comm, &mut kind);
+        match kind {
+            abi::MPI_CART => {
+                code |= c::PMPI_Cartdim_get(comm, &mut sources);
+                sources *= 2;
+                destinations = sources;
+            }
+            abi::MPI_GRAPH => {
+                let mut rank = 0;
+                code |= c::PMPI_Comm_rank(comm, &mut rank);
+                code |= c::PMPI_Graph_neighbors_count(comm, rank, &mut sources);
+                destinations = sources;
+            }
+            abi::MPI_DIST_GRAPH => {
+                let mut weighted = 0;
+                code |= c::PMPI_Dist_graph_neighbors_count(
+                    comm,
+                    &mut sources,
+                    &mut destinations,
+                    &mut weighted,
+                );
+            }
+            _ => {}
+        }
+        if code == 0 { (sources, destinations) } else { (0, 0) }
+    }
+}
+
+/// A C string made of a CHARACTER argument.
+pub(crate) struct Text(Vec<u8>);
+
+impl Text {
+    pub(crate) fn as_ptr(&self) -> *const c_char {
+        self.0.as_ptr().cast()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() <= 1
+    }
+}
+
+unsafe fn characters<'a>(start: *const c_char, len: usize) -> &'a [u8] {
+    match start.is_null() || len > isize::MAX as usize {
+        true => &[],
+        false => unsafe { std::slice::from_raw_parts(start.cast(), len) },
+    }
+}
+
+fn closed(bytes: &[u8]) -> Text {
+    let mut text = Vec::with_capacity(bytes.len() + 1);
+    text.extend_from_slice(bytes);
+    text.push(0);
+    Text(text)
+}
+
+fn without_padding(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1);
+    bytes.get(..end).unwrap_or(bytes)
+}
+
+/// The characters without trailing blanks.
+pub(crate) unsafe fn trimmed(start: *const c_char, len: usize) -> Text {
+    closed(without_padding(unsafe { characters(start, len) }))
+}
+
+/// The characters without leading and trailing blanks.
+pub(crate) unsafe fn stripped(start: *const c_char, len: usize) -> Text {
+    let bytes = without_padding(unsafe { characters(start, len) });
+    let begin = bytes.iter().position(|byte| *byte != b' ').unwrap_or(0);
+    closed(bytes.get(begin..).unwrap_or(bytes))
+}
+
+/// Room for a C string that a function stores.
+pub(crate) struct Room(Vec<u8>);
+
+impl Room {
+    pub(crate) fn new(bytes: usize) -> Room {
+        Room(vec![0; bytes.max(1)])
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut c_char {
+        self.0.as_mut_ptr().cast()
+    }
+
+    /// Copies the string to a CHARACTER variable, and fills it with blanks.
+    pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
+        let text = self.0.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        let copied = text.len().min(len);
+        unsafe {
+            ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), copied);
+            ptr::write_bytes(to.add(copied), b' ', len - copied);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! `libmpifort_oxmpi.so.1`: the entry points of the Fortran interface.
+//!
+//! The build script writes them from the table of functions. Each procedure has two: `mpi_x_`
+//! calls the C function `MPI_X`, so that C tools see the call, and `pmpi_x_` calls `PMPI_X`. A call
+//! of the program is thus one call for tools, whichever interface they intercept. A Fortran tool
+//! defines its own `mpi_x_` and calls `pmpi_x_`.
+//!
+//! The library uses only functions of the standard ABI, and those of the module
+//! `by_hand::callbacks`. Its only state is the variables of attributes (`by_hand::attributes`).
+//!
+//! **LOGICAL.** C's flags are 0 and 1, which are .FALSE. and .TRUE. in INTEGERs of 4 bytes of all
+//! compilers that `mpifort` accepts, so logical arguments and arrays are passed as they are.
+//!
+//! **Failed calls** leave their output arguments unchanged, because the C functions do: results
+//! that need a conversion start with a value that no function stores ([`convert::UNSET`]).
+#![allow(clippy::missing_safety_doc)]
+
+mod by_hand;
+mod c;
+mod convert;
+mod entries;
