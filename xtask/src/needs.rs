@@ -16,13 +16,14 @@ use crate::ucc;
 /// Programs and files that tests need, each with its Debian package: for the compiler wrappers,
 /// several hosts, programs that take the environment from a rank, libraries that are opened at run
 /// time, and other launchers.
-const PROGRAMS: [(&str, &str); 17] = [
+const PROGRAMS: [(&str, &str); 18] = [
     ("cc", "gcc"),
     ("gfortran", "gfortran"),
     ("c++", "g++"),
     ("cmake", "cmake"),
     ("pkg-config", "pkg-config"),
     ("ip", "iproute2"),
+    ("iptables", "iptables"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
     ("sudo", "sudo"),
@@ -35,7 +36,8 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("srun", "slurm-client"),
     ("slurmctld", "slurmctld"),
     ("slurmd", "slurmd"),
-    ("/usr/share/doc/libpmix2/copyright", "libpmix2"),
+    // Slurm's plugin opens the library by its name without a version.
+    ("/usr/share/doc/libpmix-dev/copyright", "libpmix-dev"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

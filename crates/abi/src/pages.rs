@@ -154,11 +154,9 @@ fn about(argument: &Argument) -> String {
         argument.or.iter().copied().filter(|special| *special != "null").collect();
     if !special.is_empty() {
         let verb = if argument.intent == Intent::Out { "returned" } else { "allowed" };
-        let verb = if argument.kind.is_memory() || argument.kind.word == "status" {
-            "allowed"
-        } else {
-            verb
-        };
+        // Of these, the program passes the address.
+        let is_place = argument.kind.is_memory() || argument.length.is_some();
+        let verb = if is_place || argument.kind.word == "status" { "allowed" } else { verb };
         let be = if special.len() == 1 { "is" } else { "are" };
         let _ = write!(text, " {} {be} {verb}.", joined(&special, "and"));
     }
@@ -187,9 +185,10 @@ fn errors(page: &mut ManualPage, entry: &'static FunctionEntry, plain: &Function
             _ if argument.kind.is_handle() => {
                 format!("{} is no valid {}", argument.name, noun(argument))
             }
-            _ if argument.intent == Intent::Out || argument.kind.is_memory() => {
-                format!("{} is a null pointer", argument.name)
-            }
+            // The entry says more about these.
+            _ if entry.errors.iter().any(|(class, _)| *class == argument.class) => continue,
+            _ if argument.kind.is_memory() && !argument.or.is_empty() => continue,
+            _ if argument.kind.is_memory() => format!("{} is a null pointer", argument.name),
             _ => format!("{} is no such value", argument.name),
         };
         reasons.entry(argument.class).or_default().push(reason);
@@ -232,6 +231,11 @@ fn handler(entry: &FunctionEntry) -> String {
             && argument.length.is_none()
     };
     match entry.arguments.iter().find(object) {
+        Some(argument) if argument.kind.word == "file" => format!(
+            "Returns MPI_SUCCESS or an error code. Before an error is returned, the error handler \
+             of {} is called: MPI_ERRORS_RETURN, unless the program sets another one.",
+            argument.name
+        ),
         Some(argument) => format!(
             "Returns MPI_SUCCESS or an error code. Before an error is returned, the error handler \
              of {} is called, which ends the job unless the program sets another one.",

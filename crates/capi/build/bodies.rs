@@ -8,7 +8,9 @@ use oxmpi_abi::table::{Function, FunctionForm};
 /// The arguments that a body takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Checked values and objects in place of handles. The face stores the results.
+    /// Checked values and objects in place of handles. The face stores the results. In a collective
+    /// call an argument that may be wrong comes as a `Result`: the body must take part in the
+    /// operation before it returns the error, because other processes wait for this one.
     Resolved,
     /// The number of the function, and the arguments of the program, unchecked. The body returns
     /// the error code.

@@ -192,7 +192,7 @@ mod tests {
             .for_each(|param| assert!(page.contains(&escaped(param.name)), "{}", param.name));
         for page in [mpirun(), mpicc(), lamcheckpoint(), params()] {
             assert!(page.starts_with(".TH ") && page.contains("\n.SH SEE ALSO\n"));
-            let requests = [".TH", ".SH", ".PP", ".TP", ".EX", ".EE", ".B ", ".BR"];
+            let requests = [".TH", ".nh", ".SH", ".PP", ".TP", ".EX", ".EE", ".B ", ".BR"];
             for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
                 assert!(requests.iter().any(|request| line.starts_with(request)), "{line}");
             }

@@ -55,7 +55,27 @@ fn entries() -> Result<(PathBuf, Vec<InstalledPath>), String> {
         InstalledPath::read(line)
             .ok_or_else(|| format!("{}: '{line}' is no line of the installer's", list.display()))
     });
-    Ok((prefix, entries.collect::<Result<_, _>>()?))
+    let mut all = Vec::new();
+    made_modules(&prefix, Path::new(MODULES_IN_PREFIX), &mut all);
+    for entry in entries {
+        all.push(entry?);
+    }
+    Ok((prefix, all))
+}
+
+/// Adds the Fortran modules that mpifort has made in a directory below the prefix.
+fn made_modules(prefix: &Path, directory: &Path, all: &mut Vec<InstalledPath>) {
+    let Ok(entries) = fs::read_dir(prefix.join(directory)) else { return };
+    for entry in entries.flatten() {
+        let path = directory.join(entry.file_name());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => {
+                made_modules(prefix, &path, all);
+                all.push(InstalledPath::Directory(path));
+            }
+            _ => all.push(InstalledPath::File(path)),
+        }
+    }
 }
 
 impl InstalledPath {
@@ -123,14 +143,6 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
                 oxmpi_sys::complain!("oxmpi uninstall: {}: {error}", path.display());
             }
         }
-    }
-    // The Fortran modules that mpifort has made there.
-    match fs::remove_dir_all(prefix.join(MODULES_IN_PREFIX)) {
-        Err(error) if is_reported(&error) => {
-            failed += 1;
-            oxmpi_sys::complain!("oxmpi uninstall: {MODULES_IN_PREFIX}: {error}");
-        }
-        _ => {}
     }
     let mut directories: Vec<&Path> = entries
         .iter()

@@ -102,13 +102,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     }
     assert_eq!(facts["selection"]["rpi"], "tcp");
     assert_eq!(facts["ignored"][0]["variable"], "OMPI_MCA_osc");
-    assert!(
-        facts["missing"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|name| name.as_str().unwrap().starts_with("MPI_"))
-    );
+    assert_eq!(facts["functions"], 664);
 
     let (_, out, _) = home.run(&["info", "--param", "wait_yields"], &[]);
     assert!(

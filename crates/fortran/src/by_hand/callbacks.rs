@@ -20,12 +20,12 @@ type Destructor = unsafe extern "C-unwind" fn(*mut c_void);
 /// compiler assumes that the address of a function that it calls is not zero, so the addresses are
 /// read from memory.
 macro_rules! cells {
-    ($($cell:ident = $symbol:literal;)*) => {
+    ($($cell:ident = $binding:literal $symbol:literal;)*) => {
         std::arch::global_asm!(
             ".section .data.rel.ro,\"aw\"",
             ".balign 8",
             $(
-                concat!(".weak ", $symbol),
+                concat!($binding, " ", $symbol),
                 concat!(".hidden oxmpi_cell_", stringify!($cell)),
                 concat!(".globl oxmpi_cell_", stringify!($cell)),
                 concat!("oxmpi_cell_", stringify!($cell), ": .quad ", $symbol),
@@ -45,12 +45,13 @@ macro_rules! cells {
 }
 
 cells! {
-    op_create_x = "MPIX_Op_create_x";
-    comm_errhandler_x = "MPIX_Comm_create_errhandler_x";
-    file_errhandler_x = "MPIX_File_create_errhandler_x";
-    session_errhandler_x = "MPIX_Session_create_errhandler_x";
-    win_errhandler_x = "MPIX_Win_create_errhandler_x";
-    conversion_fn_null = "mpi_conversion_fn_null_";
+    op_create_x = ".weak" "MPIX_Op_create_x";
+    comm_errhandler_x = ".weak" "MPIX_Comm_create_errhandler_x";
+    file_errhandler_x = ".weak" "MPIX_File_create_errhandler_x";
+    session_errhandler_x = ".weak" "MPIX_Session_create_errhandler_x";
+    win_errhandler_x = ".weak" "MPIX_Win_create_errhandler_x";
+    // An entry point of this library.
+    conversion_fn_null = ".globl" "mpi_conversion_fn_null_";
 }
 
 fn boxed<T>(state: T) -> *mut c_void {
