@@ -161,7 +161,7 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
         ("include/mpi.h", oxmpi_abi::header().as_str()),
         ("include/mpi-ext.h", oxmpi_abi::extensions::header().as_str()),
         ("include/mpif.h", oxmpi_abi::fortran::header().as_str()),
-        ("share/oxmpi/mpi.f90", oxmpi_abi::fortran::module().as_str()),
+        ("share/oxmpi/mpi.f90", oxmpi_abi::fortran::modules().as_str()),
         ("include/mpi_compat.h", COMPAT),
         ("include/compat/mpi.h", COMPAT_MPI),
         ("lib/pkgconfig/oxmpi.pc", &pkg_config),

@@ -1,8 +1,10 @@
 //! Writes the two entry points of a procedure, `mpi_x_` and `pmpi_x_`: they convert the arguments,
 //! call the C function of the same name, and convert the results.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
+use crate::descriptors;
 use oxmpi_abi::fortran::{FortranArgument, FortranType, Procedure};
 use oxmpi_abi::table::{FunctionArgument, FunctionForm, Intent, Length};
 
@@ -28,7 +30,9 @@ const BY_HAND: &[&str] = &[
     "MPI_Init_thread",
     "MPI_Keyval_create",
     "MPI_Op_create",
+    "MPI_Op_create_c",
     "MPI_Register_datarep",
+    "MPI_Register_datarep_c",
     "MPI_Session_create_errhandler",
     "MPI_Session_detach_buffer",
     "MPI_Session_get_nth_pset",
@@ -55,30 +59,57 @@ pub(crate) fn symbols(lower: &str) -> String {
 
 /// The text of one entry point; `prefix` is empty or `P`.
 pub(crate) fn entry(procedure: &Procedure, prefix: &str) -> String {
-    let mut parameters = Vec::new();
-    for argument in &procedure.arguments {
-        parameters.push(format!("{}: {}", argument.name, raw_type(argument.fortran_type)));
-    }
-    if procedure.has_ierror {
-        parameters.push("ierror: *mut c_int".to_owned());
-    }
-    for argument in characters(procedure) {
-        parameters.push(format!("{}_len: usize", argument.name));
-    }
     let is_by_hand = procedure.is_removed || BY_HAND.contains(&procedure.name);
     let body = if is_by_hand { by_hand(procedure, prefix) } else { Body::of(procedure, prefix) };
     let lower = format!("{prefix}{}", procedure.name).to_lowercase();
+    let ident = format!("{prefix}{}", procedure.name);
+    defined(procedure, &ident, &lower, &body) + &with_pointer(procedure, &lower)
+}
+
+/// The text of the entry points of module `mpi_f08` for a procedure. Most of them are those of the
+/// other interfaces under another name.
+pub(crate) fn f08_entry(procedure: &Procedure, prefix: &str) -> String {
+    let lower = format!("{prefix}{}", procedure.name).to_lowercase();
+    let symbol = format!("{lower}_f08");
+    let is_large = procedure.function.is_some_and(|function| function.large);
+    let returns_address =
+        procedure.name.contains("etach_buffer") || procedure.name.starts_with("MPI_Buffer_detach");
+    if !is_large && !returns_address {
+        let same = format!("alias! {{ \"{lower}_\" {} }}\n", symbols(&symbol));
+        return same
+            + &descriptors::entry(procedure, prefix, &format!("{prefix}{}", procedure.name));
+    }
+    let body = match BY_HAND.contains(&procedure.name) && !returns_address {
+        true => by_hand(procedure, prefix),
+        false => Body::of(procedure, prefix),
+    };
+    let ident = format!("{prefix}{}_f08", procedure.name);
+    defined(procedure, &ident, &symbol, &body) + &descriptors::entry(procedure, prefix, &ident)
+}
+
+fn defined(procedure: &Procedure, ident: &str, symbol: &str, body: &str) -> String {
+    let parameters = parameters(procedure, |argument| raw_type(argument.fortran_type));
     let result = match procedure.result {
         Some(FortranType::DoublePrecision) => "-> f64",
         Some(_) => "-> Aint",
         None => "",
     };
-    format!(
-        "entry! {{ {} fn {prefix}{}({}) {result} {{ {body} }} }}\n",
-        symbols(&lower),
-        procedure.name,
-        parameters.join(", ")
-    ) + &with_pointer(procedure, &lower)
+    let symbols = symbols(symbol);
+    format!("entry! {{ {symbols} fn {ident}({parameters}) {result} {{ {body} }} }}\n")
+}
+
+/// The parameters of an entry point.
+pub(crate) fn parameters(
+    procedure: &Procedure,
+    raw_type: impl Fn(&FortranArgument) -> &'static str,
+) -> String {
+    let of = |argument: &FortranArgument| format!("{}: {}", argument.name, raw_type(argument));
+    let mut parameters: Vec<_> = procedure.arguments.iter().map(of).collect();
+    if procedure.has_ierror {
+        parameters.push("ierror: *mut c_int".to_owned());
+    }
+    parameters.extend(characters(procedure).map(|text| format!("{}_len: usize", text.name)));
+    parameters.join(", ")
 }
 
 /// More names for procedures that take a TYPE(C_PTR) in place of an address.
@@ -90,12 +121,12 @@ fn with_pointer(procedure: &Procedure, lower: &str) -> String {
     format!("alias! {{ \"{lower}_\" {} }}\n", symbols(&same))
 }
 
-fn characters(procedure: &Procedure) -> impl Iterator<Item = &FortranArgument> {
+pub(crate) fn characters(procedure: &Procedure) -> impl Iterator<Item = &FortranArgument> {
     let is_text = |argument: &&FortranArgument| argument.fortran_type == FortranType::Character;
     procedure.arguments.iter().filter(is_text)
 }
 
-fn raw_type(fortran_type: FortranType) -> &'static str {
+pub(crate) fn raw_type(fortran_type: FortranType) -> &'static str {
     match fortran_type {
         FortranType::Integer | FortranType::Logical => "*mut c_int",
         FortranType::Address => "*mut Aint",
@@ -119,26 +150,33 @@ fn by_hand(procedure: &Procedure, prefix: &str) -> String {
 
 /// The parts of a body.
 #[derive(Default)]
-struct Body {
-    before: String,
-    given: Vec<String>,
-    after: String,
+pub(crate) struct Body {
+    pub(crate) before: String,
+    pub(crate) given: Vec<String>,
+    pub(crate) after: String,
+    /// Expressions for arguments of the C function that something else has converted.
+    pub(crate) converted: HashMap<&'static str, String>,
 }
 
 impl Body {
     fn of(procedure: &Procedure, prefix: &str) -> String {
         let mut body = Body::default();
-        for argument in &procedure.arguments {
-            if let Some(c) = argument.c {
-                body.add(procedure, c);
-            }
-        }
-        let Body { before, given, after } = body;
+        body.add_all(procedure);
+        let Body { before, given, after, .. } = body;
         let call = format!("c::{prefix}{}({})", procedure.callee, given.join(", "));
         match procedure.has_ierror {
             true => format!("{before} let code = {call}; {after} put(ierror, code);"),
             false => {
                 format!("{before} {call}{}", if procedure.result.is_some() { "" } else { ";" })
+            }
+        }
+    }
+
+    pub(crate) fn add_all(&mut self, procedure: &Procedure) {
+        for argument in procedure.arguments.iter().filter_map(|argument| argument.c) {
+            match self.converted.get(argument.name()) {
+                Some(given) => self.given.push(given.clone()),
+                None => self.add(procedure, argument),
             }
         }
     }
@@ -212,12 +250,21 @@ impl Body {
             let _ =
                 write!(self.before, "let {mutable}{name}_c = {word}::{from}({name}, {length}); ");
             if is_read {
+                if word == "request" {
+                    let _ = write!(self.after, "request::look_at_all({name}, {length}); ");
+                }
                 return format!("{name}_c.as_ptr()");
+            }
+            if procedure.name == "MPI_Startall" {
+                let _ = write!(self.before, "request::all_start({name}, {length}); ");
             }
             let _ = write!(self.after, "{word}::give({name}, &{name}_c); ");
             return format!("{name}_c.as_mut_ptr()");
         }
         if argument.by_value() {
+            if word == "request" {
+                let _ = write!(self.after, "request::look({name}); ");
+            }
             return format!("{word}::input({name})");
         }
         match facts.intent {
@@ -228,8 +275,16 @@ impl Body {
                 let _ = write!(self.before, "let mut {name}_c = {word}::input({name}); ");
             }
         }
+        let store = match (facts.intent, procedure.name) {
+            (Intent::InOut, "MPI_Request_free") => "freed",
+            (Intent::InOut, _) if word == "request" => "update",
+            _ => "output",
+        };
+        if procedure.name == "MPI_Start" {
+            let _ = write!(self.before, "request::starts({name}); ");
+        }
         if facts.intent != Intent::In {
-            let _ = write!(self.after, "{word}::output({name}, {name}_c); ");
+            let _ = write!(self.after, "{word}::{store}({name}, {name}_c); ");
         }
         format!("&mut {name}_c")
     }
@@ -254,7 +309,11 @@ impl Body {
                 && argument.c.is_some_and(|c| c.argument.or.contains(&"MPI_IN_PLACE"))
         };
         if argument.name() == "sendtypes" && procedure.arguments.iter().any(in_place) {
-            return format!("if is_in_place(sendbuf) {{ 0 }} else {{ {length} }}");
+            let address = match self.converted.contains_key("sendbuf") {
+                true => "(*sendbuf).address()",
+                false => "sendbuf",
+            };
+            return format!("if is_in_place({address}) {{ 0 }} else {{ {length} }}");
         }
         length.to_owned()
     }

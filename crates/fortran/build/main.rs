@@ -1,5 +1,6 @@
 //! Writes the Fortran entry points from the table of functions, and sets the linker arguments.
 
+mod descriptors;
 mod entry;
 
 use std::env;
@@ -9,7 +10,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use oxmpi_abi::fortran::{PREDEFINED_PROCEDURES, SENTINELS, SIZEOF, SizeofType, procedures};
+use oxmpi_abi::fortran::{
+    F08_HANDLES, PREDEFINED_PROCEDURES, SENTINELS, SIZEOF, SizeofType, f08_procedures, procedures,
+};
 use oxmpi_abi::table::{FunctionArgument, functions};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,7 +24,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .iter()
         .flat_map(|procedure| [entry::entry(procedure, ""), entry::entry(procedure, "P")])
         .collect();
-    fs::write(out.join("entries.rs"), entries)?;
+    let f08: String = f08_procedures()
+        .iter()
+        .flat_map(|procedure| [entry::f08_entry(procedure, ""), entry::f08_entry(procedure, "P")])
+        .collect();
+    let sections: String = f08_procedures().iter().filter_map(descriptors::sections).collect();
+    fs::write(out.join("entries.rs"), entries + &f08)?;
+    fs::write(out.join("sections.rs"), sections)?;
     let own = own_procedures();
     fs::write(out.join("own.rs"), own)?;
     fs::write(out.join("sentinels.rs"), sentinels())?;
@@ -74,6 +83,30 @@ fn own_procedures() -> String {
             "entry! {{ {} fn {name}(_buf: *mut c_void) {{ }} }}",
             entry::symbols(&name)
         );
+        let _ = writeln!(
+            text,
+            "entry! {{ \"{name}_f08ts_\" fn {name}_f08ts(_buf: *const ArrayDescriptor) {{ }} }}"
+        );
+        for to in ["f2f08", "f082f"] {
+            let name = format!("{prefix}_status_{to}");
+            let _ = writeln!(
+                text,
+                "entry! {{ {} fn {name}(from: *const Status, to: *mut Status, ierror: *mut c_int) \
+                 {{ *to = *from; put(ierror, 0); }} }}",
+                entry::symbols(&name)
+            );
+        }
+    }
+    for handle in F08_HANDLES {
+        for (word, operator) in [("eq", "=="), ("ne", "!=")] {
+            let name = format!("oxmpi_{}_{word}", handle.trim_start_matches("MPI_"));
+            let _ = writeln!(
+                text,
+                "entry! {{ {} fn {name}(one: *const c_int, other: *const c_int) -> c_int \
+                 {{ c_int::from(*one {operator} *other) }} }}",
+                entry::symbols(&name.to_lowercase())
+            );
+        }
     }
     for SizeofType { suffix, bytes, .. } in SIZEOF {
         let (arguments, size) = match bytes {
@@ -99,7 +132,7 @@ fn own_procedures() -> String {
             "Aint"
         };
         let (arguments, body) = match *name {
-            "MPI_CONVERSION_FN_NULL" => ("", ""),
+            _ if name.starts_with("MPI_CONVERSION_FN_NULL") => ("", ""),
             _ if name.ends_with("DELETE_FN") => (
                 "_object: *mut c_int, _key: *mut c_int, _value: *mut c_void, \
                  _state: *mut c_void, ierror: *mut c_int",

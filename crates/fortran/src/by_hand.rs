@@ -27,7 +27,7 @@ use std::ptr;
 
 /// Reports an error that this library finds: a line with the reason, then the error handler of
 /// MPI_COMM_WORLD. Returns the class.
-fn refuse(procedure: &str, class: c_int, reason: &str) -> c_int {
+pub(crate) fn refuse(procedure: &str, class: c_int, reason: &str) -> c_int {
     // The error handler reports the class if the line cannot be written.
     let _ = writeln!(std::io::stderr(), "{procedure}: {reason}");
     unsafe { c::PMPI_Comm_call_errhandler(abi::MPI_COMM_WORLD, class) };

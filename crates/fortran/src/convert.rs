@@ -4,6 +4,8 @@
 //! standard describes the arguments. All unsafe functions and blocks here rely on this guarantee.
 #![allow(clippy::undocumented_unsafe_blocks)] // one reason for all of them, above
 
+pub(crate) mod request;
+
 use crate::c;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Status;
@@ -19,7 +21,7 @@ pub(crate) const UNSET: usize = usize::MAX;
 pub(crate) const UNSET_INDEX: c_int = c_int::MIN;
 
 /// Handles below this value are predefined. The ABI gives them the same number in Fortran and C.
-const PREDEFINED: usize = 4096;
+pub(crate) const PREDEFINED: usize = 4096;
 
 /// Stores a result. `ierror` of a C caller may be null.
 #[inline(always)]
@@ -116,6 +118,29 @@ pub(crate) unsafe fn put_indices(indices: *mut c_int, count: c_int, place: *mut 
     unsafe { put(place, count) };
 }
 
+/// The integers that count something.
+pub(crate) trait Whole: Copy {
+    fn whole(self) -> i64;
+}
+
+impl Whole for c_int {
+    fn whole(self) -> i64 {
+        self.into()
+    }
+}
+
+impl Whole for i64 {
+    fn whole(self) -> i64 {
+        self
+    }
+}
+
+impl Whole for isize {
+    fn whole(self) -> i64 {
+        self as i64
+    }
+}
+
 /// An array of C handles, which needs no allocation if it is short.
 pub(crate) struct Handles {
     short: [usize; SHORT],
@@ -126,8 +151,8 @@ pub(crate) struct Handles {
 const SHORT: usize = 32;
 
 impl Handles {
-    fn new(count: c_int, handle: impl Fn(usize) -> usize) -> Handles {
-        let len = usize::try_from(count).unwrap_or(0);
+    fn new(count: impl Whole, handle: impl Fn(usize) -> usize) -> Handles {
+        let len = usize::try_from(count.whole()).unwrap_or(0);
         let mut handles = Handles { short: [0; SHORT], long: Vec::new(), len };
         if len > SHORT {
             handles.long.extend((0..len).map(handle));
@@ -183,11 +208,11 @@ macro_rules! handles {
                 }
             }
 
-            pub(crate) unsafe fn read(numbers: *const c_int, count: c_int) -> Handles {
+            pub(crate) unsafe fn read(numbers: *const c_int, count: impl Whole) -> Handles {
                 Handles::new(count, |at| unsafe { of(*numbers.add(at)) })
             }
 
-            pub(crate) unsafe fn unset(_: *const c_int, count: c_int) -> Handles {
+            pub(crate) unsafe fn unset(_: *const c_int, count: impl Whole) -> Handles {
                 Handles::new(count, |_| UNSET)
             }
 
@@ -212,7 +237,7 @@ handles! {
     info PMPI_Info_fromint PMPI_Info_toint;
     message PMPI_Message_fromint PMPI_Message_toint;
     op PMPI_Op_fromint PMPI_Op_toint;
-    request PMPI_Request_fromint PMPI_Request_toint;
+    request_numbers PMPI_Request_fromint PMPI_Request_toint;
     session PMPI_Session_fromint PMPI_Session_toint;
     win PMPI_Win_fromint PMPI_Win_toint;
 }
@@ -231,6 +256,61 @@ pub(crate) unsafe fn ranks_of(place: *const c_int) -> c_int {
             _ => c::PMPI_Comm_remote_size(comm, &mut count),
         };
         if code == 0 { count } else { 0 }
+    }
+}
+
+/// Which part a process has in a collective operation with a root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RootPlace {
+    /// It is the root.
+    Root,
+    /// It is the root on an intercommunicator, and has no data of the other kind.
+    FarRoot,
+    /// It is in the group of the root, and has no data.
+    Idle,
+    Other,
+}
+
+pub(crate) unsafe fn root_place(place: *const c_int, root: c_int) -> RootPlace {
+    let mut is_inter = 0;
+    let comm = unsafe { comm::input(place) };
+    match root {
+        abi::MPI_ROOT => RootPlace::FarRoot,
+        abi::MPI_PROC_NULL => RootPlace::Idle,
+        // The C function reports a bad communicator.
+        _ if comm == abi::MPI_COMM_NULL => RootPlace::Other,
+        _ => unsafe {
+            let code = c::PMPI_Comm_test_inter(comm, &mut is_inter);
+            match code == 0 && is_inter == 0 && rank_in(place) == root {
+                true => RootPlace::Root,
+                false => RootPlace::Other,
+            }
+        },
+    }
+}
+
+/// The rank of this process, or MPI_PROC_NULL in a bad communicator.
+pub(crate) unsafe fn rank_in(place: *const c_int) -> c_int {
+    let mut rank = abi::MPI_PROC_NULL;
+    unsafe {
+        let comm = comm::input(place);
+        match comm != abi::MPI_COMM_NULL && c::PMPI_Comm_rank(comm, &mut rank) == 0 {
+            true => rank,
+            false => abi::MPI_PROC_NULL,
+        }
+    }
+}
+
+/// The number of processes in the group of this process. The C function reports a bad
+/// communicator.
+pub(crate) unsafe fn size_of_comm(place: *const c_int) -> c_int {
+    let mut size = 0;
+    unsafe {
+        let comm = comm::input(place);
+        match comm != abi::MPI_COMM_NULL && c::PMPI_Comm_size(comm, &mut size) == 0 {
+            true => size,
+            false => 0,
+        }
     }
 }
 

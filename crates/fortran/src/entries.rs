@@ -8,6 +8,7 @@
 #![allow(clippy::too_many_arguments)]
 
 use crate::convert::*;
+use crate::sections::ArrayDescriptor;
 use crate::{by_hand, c};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Offset, Status};
@@ -45,11 +46,20 @@ macro_rules! entry {
 /// Gives weak names to a symbol. They must be in the object file of the symbol; a module is never
 /// split between two object files.
 macro_rules! alias {
+    ($first:literal) => {};
     ($first:literal $($other:literal)*) => {
         ::std::arch::global_asm!(
             $(concat!(".weak ", $other), concat!(".set ", $other, ", ", $first),)*
         );
     };
+}
+
+/// The functions for calls with array sections that have gaps.
+mod with_sections {
+    use super::*;
+    use crate::sections::{CBuffer, Ends, Sections, Use, own, sum};
+
+    include!(concat!(env!("OUT_DIR"), "/sections.rs"));
 }
 
 include!(concat!(env!("OUT_DIR"), "/entries.rs"));

@@ -19,3 +19,4 @@ mod by_hand;
 mod c;
 mod convert;
 mod entries;
+mod sections;

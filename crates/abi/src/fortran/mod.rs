@@ -1,17 +1,22 @@
 //! The Fortran interface as data: each procedure with the Fortran types of its arguments, from the
 //! table of functions. From it follow the entry points of `libmpifort_oxmpi.so.1` (crate
-//! `oxmpi-fortran`), `mpif.h` ([`header()`]) and the source of module `mpi` ([`module()`]).
+//! `oxmpi-fortran`), `mpif.h` ([`header()`]) and the source of the modules ([`modules()`]).
 //!
 //! Fortran passes everything by address. Handles are INTEGERs, a status is an array of eight
-//! INTEGERs, and the length of a CHARACTER argument is a hidden argument behind all others.
+//! INTEGERs, and the length of a CHARACTER argument is a hidden argument behind all others. Module
+//! `mpi_f08` has types for handles and statuses, which have the same place in memory, so its
+//! procedures have the same entry points, with one difference: a buffer may come as an array
+//! descriptor, which describes array sections.
 
+mod f08;
 mod header;
 mod module;
 mod removed;
 mod sentinels;
 
+pub use f08::{F08_HANDLES, f08_procedures};
 pub use header::header;
-pub use module::{SIZEOF, SizeofType, module};
+pub use module::{SIZEOF, SizeofType, modules};
 pub use sentinels::{SENTINELS, Sentinel};
 
 use crate::constants::{CONSTANTS, ConstantKind, ERROR_CLASSES, MPI_ERR_LASTCODE};
@@ -83,12 +88,15 @@ pub fn procedures() -> &'static [Procedure] {
     &PROCEDURES
 }
 
-/// Large counts, the tool interface, and the conversions between C handles and integers have no
-/// procedure in `mpif.h` and module `mpi`.
+/// Large counts are in module `mpi_f08` alone.
 fn has_procedure(function: &Function) -> bool {
+    !function.large && is_fortran(function)
+}
+
+/// The tool interface, and the conversions between C handles and integers, are for C alone.
+fn is_fortran(function: &Function) -> bool {
     let name = &function.name;
-    !(name.ends_with("_c")
-        || name.ends_with("_toint")
+    !(name.ends_with("_toint")
         || name.ends_with("_fromint")
         || name.starts_with("MPI_T_")
         || function.is_extension())
@@ -120,6 +128,12 @@ impl Procedure {
     /// The name of the procedure for programs without tools between.
     pub fn profiling_name(&self) -> String {
         format!("P{}", self.name)
+    }
+
+    /// The names of the arguments, with `ierror`.
+    fn argument_names(&self) -> Vec<&'static str> {
+        let names = self.arguments.iter().map(|argument| argument.name);
+        names.chain(self.has_ierror.then_some("ierror")).collect()
     }
 }
 
@@ -209,6 +223,7 @@ pub const PREDEFINED_PROCEDURES: &[&str] = &[
     "MPI_WIN_NULL_DELETE_FN",
     "MPI_WIN_DUP_FN",
     "MPI_CONVERSION_FN_NULL",
+    "MPI_CONVERSION_FN_NULL_C",
 ];
 
 /// A named constant: its name, the text of its value, and its type.
@@ -216,7 +231,12 @@ struct NamedConstant {
     name: &'static str,
     value: String,
     fortran_type: &'static str,
+    /// The C type of a handle.
+    handle: Option<&'static str>,
 }
+
+/// The constant that says whether array sections are passed as they are.
+const SUBARRAYS_SUPPORTED: &str = "MPI_SUBARRAYS_SUPPORTED";
 
 /// The constants that are not addresses, in groups with their titles.
 fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
@@ -224,6 +244,7 @@ fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
         name,
         value: value.to_string(),
         fortran_type: "INTEGER",
+        handle: None,
     };
     let mut groups = vec![(
         "Kinds, and the places of the fields of a status",
@@ -242,10 +263,15 @@ fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
     for (at, digits) in [(0, 9), (1, 18), (2, 18), (3, 18)] {
         groups[0].1[at].value = format!("SELECTED_INT_KIND({digits})");
     }
-    let truth = |name| NamedConstant { name, value: ".FALSE.".into(), fortran_type: "LOGICAL" };
+    let truth = |name| NamedConstant {
+        name,
+        value: ".FALSE.".into(),
+        fortran_type: "LOGICAL",
+        handle: None,
+    };
     groups.push((
         "Array sections are copied, and the compiler knows nothing of nonblocking calls",
-        vec![truth("MPI_SUBARRAYS_SUPPORTED"), truth("MPI_ASYNC_PROTECTS_NONBLOCKING")],
+        vec![truth(SUBARRAYS_SUPPORTED), truth("MPI_ASYNC_PROTECTS_NONBLOCKING")],
     ));
     let classes = ERROR_CLASSES.iter().map(|class| integer(class.name, class.class.into()));
     let last = integer("MPI_ERR_LASTCODE", MPI_ERR_LASTCODE.into());
@@ -264,8 +290,10 @@ fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
             }
         };
         let mut named = integer(name, value);
-        if constant.kind == ConstantKind::Offset {
-            named.fortran_type = "INTEGER(KIND=MPI_OFFSET_KIND)";
+        match constant.kind {
+            ConstantKind::Offset => named.fortran_type = "INTEGER(KIND=MPI_OFFSET_KIND)",
+            ConstantKind::Handle(handle) => named.handle = Some(handle),
+            _ => {}
         }
         match groups.last_mut() {
             Some((title, list)) if *title == constant.group => list.push(named),
@@ -275,7 +303,11 @@ fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
     for alias in crate::constants::ALIASES {
         let target = CONSTANTS.iter().find(|constant| constant.name == alias.target);
         if let (Some(target), Some((_, list))) = (target, groups.last_mut()) {
-            list.push(integer(alias.name, target.value));
+            let mut named = integer(alias.name, target.value);
+            if let ConstantKind::Handle(handle) = target.kind {
+                named.handle = Some(handle);
+            }
+            list.push(named);
         }
     }
     groups

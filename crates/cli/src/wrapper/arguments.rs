@@ -2,10 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Language;
-use super::modules::CompiledModules;
+use super::modules::{CompiledModules, MODULE_LIBRARY};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WrapperAction {
@@ -124,13 +124,9 @@ impl WrapperRequest {
     pub(super) fn needs_modules(&self) -> bool {
         match &self.action {
             WrapperAction::Run => self.has_input(),
-            WrapperAction::Show(words) => !matches!(
-                words,
-                ShownWords::Compiler
-                    | ShownWords::Link
-                    | ShownWords::LibraryDirectories
-                    | ShownWords::Libraries
-            ),
+            WrapperAction::Show(words) => {
+                !matches!(words, ShownWords::Compiler | ShownWords::Libraries)
+            }
             _ => false,
         }
     }
@@ -166,23 +162,31 @@ impl WrapperRequest {
         compat.into_iter().chain([glued("-I", &include)]).chain(strict).collect()
     }
 
+    /// The directories of the libraries: that of the modules has one too.
+    fn library_directories(&self, prefix: &Path) -> Vec<PathBuf> {
+        let modules = self.modules.iter().map(|found| found.directory.clone());
+        modules.chain([prefix.join("lib")]).collect()
+    }
+
     fn link(&self, prefix: &Path) -> Vec<OsString> {
-        let lib = prefix.join("lib");
-        // With DT_RUNPATH, LD_LIBRARY_PATH can still name another library with the same interface.
-        let mut words = vec![
-            glued("-L", &lib),
-            glued("-Wl,-rpath,", &lib),
+        let directories = self.library_directories(prefix);
+        let mut words: Vec<_> =
+            directories.iter().map(|directory| glued("-L", directory)).collect();
+        words.extend([
+            // With DT_RUNPATH, LD_LIBRARY_PATH can still name another library with the same
+            // interface.
+            glued("-Wl,-rpath,", &prefix.join("lib")),
             "-Wl,--enable-new-dtags".into(),
             // 'cr self' finds functions of the program by their names.
             "-Wl,--export-dynamic".into(),
-        ];
+        ]);
         words.extend(self.libraries().iter().map(|name| glued("-l", Path::new(name))));
         words
     }
 
     fn libraries(&self) -> &'static [&'static str] {
         match self.language {
-            Language::Fortran => &["mpifort_oxmpi", "mpi_abi"],
+            Language::Fortran => &[MODULE_LIBRARY, "mpifort_oxmpi", "mpi_abi"],
             Language::C | Language::Cxx => &["mpi_abi"],
         }
     }
@@ -234,7 +238,9 @@ pub(super) fn shown(
             let directories = options.iter().filter_map(|word| word.as_bytes().strip_prefix(b"-I"));
             directories.map(|directory| OsString::from_vec(directory.to_vec())).collect()
         }
-        ShownWords::LibraryDirectories => vec![prefix.join("lib").into()],
+        ShownWords::LibraryDirectories => {
+            request.library_directories(prefix).into_iter().map(OsString::from).collect()
+        }
         ShownWords::Libraries => request.libraries().iter().map(OsString::from).collect(),
         ShownWords::CompileCommand => command(request.compile(prefix)),
         ShownWords::LinkCommand => {
@@ -310,10 +316,11 @@ mod tests {
         let options = vec!["-f".into()];
         request.modules = Some(CompiledModules { directory: "/m".into(), options });
         let all = request.all(Path::new("/p")).join(OsStr::new(" ")).into_string().unwrap();
-        let link = LINK.replace("-lmpi_abi", "-lmpifort_oxmpi -lmpi_abi");
-        assert_eq!(all, format!("-I/m -I/p/include -f a.f90 {link}"));
+        let libraries = "-lmpifort_oxmpi_modules -lmpifort_oxmpi -lmpi_abi";
+        let link = LINK.replace("-lmpi_abi", libraries);
+        assert_eq!(all, format!("-I/m -I/p/include -f a.f90 -L/m {link}"));
         assert_eq!(request.compiler, Some("ifx".into()));
-        for arg in ["--version", "-showme:libs", "-showme:link", "-help"] {
+        for arg in ["--version", "-showme:libs", "-showme:command", "-help"] {
             let request = WrapperRequest::read(Language::Fortran, &[arg.into()]);
             assert!(!request.needs_modules(), "{arg}");
         }

@@ -44,6 +44,10 @@ const NAME_OPTIONS: [&str; 3] = ["-fno-underscoring", "-assume nounderscore", "-
 /// The file of a compiled directory with options for the compiler, one in each line.
 const OPTIONS: &str = "options.txt";
 
+/// The library of the directory that has the constants of the modules which are objects in memory:
+/// handles of module `mpi_f08`.
+pub(super) const MODULE_LIBRARY: &str = "mpifort_oxmpi_modules";
+
 /// Options that the wrapper adds if the compiler knows them. With mpif.h a procedure has arguments
 /// of several types, which GNU Fortran 10 and later refuses within one file without this option.
 const WANTED_OPTIONS: [&str; 1] = ["-fallow-argument-mismatch"];
@@ -136,7 +140,7 @@ pub(super) fn made(
             let title = title.lines().next().unwrap_or_default();
             oxmpi_sys::complain!("{name}: compiling the MPI modules for {title} (once)");
         }
-        let build = ModuleBuild { program, first, kinds: &kinds, directory: &part.0 };
+        let build = ModuleBuild { program, first, kinds: &kinds, directory: &part.0, prefix };
         build.all(&source)?;
         let written = fs::write(part.0.join(DESCRIPTION), description);
         written.map_err(|error| format!("{}: {error}", part.0.display()))?;
@@ -220,15 +224,47 @@ struct ModuleBuild<'a> {
     first: &'a [OsString],
     kinds: &'a [OsString],
     directory: &'a Path,
+    prefix: &'a Path,
 }
+
+/// A program that ends well if the library can read the compiler's array descriptors.
+const DESCRIPTOR_PROBE: &str = "\
+program probe
+  use, intrinsic :: iso_c_binding
+  implicit none
+  interface
+    function reads(section, assumed, scalar, whole) bind(c, name=\"oxmpi_reads_descriptor\")
+      import
+      type(*), dimension(..) :: section, assumed, scalar
+      integer(c_int) :: whole(*), reads
+    end function reads
+  end interface
+  integer(c_int) :: whole(7,5)
+  call ask(whole)
+contains
+  subroutine ask(assumed)
+    integer(c_int) :: assumed(2,*)
+    if (reads(whole(2:6:2,5:1:-3), assumed, whole(1,1), whole) /= 1) error stop 1
+  end subroutine ask
+end program probe
+";
+
+/// Programs that make libraries of objects.
+const ARCHIVERS: [&str; 2] = ["ar", "llvm-ar"];
 
 impl ModuleBuild<'_> {
     fn all(&self, source: &str) -> Result<(), String> {
         self.check_kinds()?;
-        let output = self.compile("mpi.f90", &self.for_compiler(source)?)?;
+        let source = self.for_compiler(source)?;
+        // The objects are for shared libraries too.
+        let mut output = self.compile_with(&["-fPIC"], "mpi.f90", &source)?;
         if !output.status.success() {
-            return Err(self.failed("module mpi", &output));
+            output = self.compile("mpi.f90", &source)?;
         }
+        if !output.status.success() {
+            return Err(self.failed("the MPI modules", &output));
+        }
+        self.make_library()?;
         let mut options = String::new();
         for option in WANTED_OPTIONS {
             let mut command = self.command();
@@ -242,11 +278,52 @@ impl ModuleBuild<'_> {
     }
 
     fn compile(&self, file: &str, source: &str) -> Result<Output, String> {
+        self.compile_with(&[], file, source)
+    }
+
+    fn compile_with(&self, options: &[&str], file: &str, source: &str) -> Result<Output, String> {
         let path = self.directory.join(file);
         fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = self.command();
-        command.args(["-c", file]);
+        command.args(options).args(["-c", file]);
         self.output(command)
+    }
+
+    fn make_library(&self) -> Result<(), String> {
+        let mut failure = String::new();
+        for archiver in ARCHIVERS {
+            let mut command = Command::new(archiver);
+            command.arg("rcs").arg(format!("lib{MODULE_LIBRARY}.a")).arg("mpi.o");
+            command.current_dir(self.directory).stdin(Stdio::null());
+            failure = match command.output() {
+                Ok(output) if output.status.success() => return Ok(()),
+                Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+                Err(error) => error.to_string(),
+            };
+        }
+        Err(format!(
+            "'{}' cannot make a library of the modules: {failure}",
+            ARCHIVERS.join("' or '")
+        ))
+    }
+
+    /// Whether the library can read the array descriptors of this compiler. A program passes some.
+    fn has_descriptors(&self) -> Result<bool, String> {
+        let lib = self.prefix.join("lib");
+        let name = "descriptors.f90";
+        let path = self.directory.join(name);
+        fs::write(&path, DESCRIPTOR_PROBE)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut command = self.command();
+        let option = |before: &str| format!("{before}{}", lib.display());
+        command.args([name, "-o", "descriptors", "-lmpifort_oxmpi"]);
+        command.args([option("-L"), option("-Wl,-rpath,")]);
+        if !self.output(command)?.status.success() {
+            return Ok(false);
+        }
+        let mut probe = Command::new(self.directory.join("descriptors"));
+        let output = probe.stdin(Stdio::null()).output();
+        Ok(output.is_ok_and(|output| output.status.success()))
     }
 
     fn command(&self) -> Command {
@@ -300,7 +377,7 @@ impl ModuleBuild<'_> {
         ))
     }
 
-    /// The source without the types that the compiler lacks.
+    /// The source without the lines for other compilers.
     fn for_compiler(&self, source: &str) -> Result<String, String> {
         let mut known: Vec<(String, bool)> = Vec::new();
         let (mut text, mut is_kept) = (String::with_capacity(source.len()), true);
@@ -310,11 +387,19 @@ impl ModuleBuild<'_> {
                 is_kept = match found {
                     Some(has) => has,
                     None => {
-                        let has = self.compiles(&format!("{wanted} :: x\n  print *, x"))?;
-                        known.push((wanted.into(), has.status.success()));
-                        has.status.success()
+                        let has = match wanted {
+                            "DESCRIPTORS" => self.has_descriptors()?,
+                            _ => self
+                                .compiles(&format!("{wanted} :: x\n  print *, x"))?
+                                .status
+                                .success(),
+                        };
+                        known.push((wanted.into(), has));
+                        has
                     }
                 };
+            } else if line == "!OXMPI ELSE" {
+                is_kept = !is_kept;
             } else if line == "!OXMPI END" {
                 is_kept = true;
             } else if is_kept {

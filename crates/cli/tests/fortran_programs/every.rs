@@ -1,9 +1,10 @@
-//! A program that calls every procedure under both names, with arguments of the types of the table.
-//! It is compiled and linked against an interface; the calls are never made.
+//! Programs that call every procedure under both names, with arguments of the types of the table.
+//! They are compiled and linked against an interface; the calls are never made.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use oxmpi_abi::fortran::{FortranArgument, FortranType, Procedure, procedures};
+use oxmpi_abi::fortran::{FortranArgument, FortranType, Procedure, f08_procedures, procedures};
 
 use crate::support::{TestDirectory, compiled_fortran};
 
@@ -45,17 +46,91 @@ pub(crate) fn compiles_and_links(name: &str, interface: &str) -> Result<(), Stri
     compiled_fortran(&source).map(drop)
 }
 
-fn call(text: &mut String, procedure: &Procedure, prefix: &str) {
-    let mut words: Vec<&str> = procedure.arguments.iter().map(variable).collect();
-    if procedure.has_ierror {
-        words.push("ierr");
+/// The program for module `mpi_f08`: with and without `ierror`, and with large counts.
+pub(crate) fn f08_compiles_and_links() -> Result<(), String> {
+    let (mut declarations, mut callbacks) = (BTreeSet::new(), BTreeSet::new());
+    // The compiler needs much longer for one long procedure.
+    let (mut parts, mut part_calls, all) = (String::new(), String::new(), f08_procedures());
+    for (at, procedure) in all.iter().enumerate() {
+        let mut calls = format!("  subroutine part_{at}()\n");
+        let words: Vec<String> = procedure
+            .arguments
+            .iter()
+            .map(|argument| {
+                let (name, declaration) = f08_variable(argument);
+                if declaration.starts_with("PROCEDURE") {
+                    callbacks.insert(name.clone());
+                }
+                declarations.insert(declaration);
+                name
+            })
+            .collect();
+        for prefix in ["", "P"] {
+            let name = format!("{prefix}{}", procedure.generic_name());
+            call_with(&mut calls, procedure, &name, words.clone());
+            if procedure.has_ierror {
+                let with_ierror = [words.clone(), vec!["ierr".into()]].concat();
+                call_with(&mut calls, procedure, &name, with_ierror);
+            }
+        }
+        parts += &format!("{calls}  end subroutine\n");
+        part_calls += &format!("    call part_{at}()\n");
     }
-    let call = match procedure.result {
-        Some(FortranType::DoublePrecision) => "d =",
-        Some(_) => "a =",
-        None => "call",
+    if all.len() < 500 || !all.iter().any(|procedure| procedure.name == "MPI_Ialltoallw_c") {
+        return Err(format!("the table has {} procedures only", all.len()));
+    }
+    let mut text = String::from(
+        "program every\n  use mpi_f08\n  use iso_c_binding\n  implicit none\n  integer :: ierr\n",
+    );
+    declarations.iter().for_each(|line| text += &format!("  {line}\n"));
+    text += &format!(
+        "  if (command_argument_count() > 1000) then\n{part_calls}  end if\n  print '(a)', 'ok'\n\
+         contains\n{parts}end program\n"
+    );
+    let directory = TestDirectory::new("every");
+    let part: String = callbacks.iter().map(|name| format!("void {name}_(void) {{}}\n")).collect();
+    directory.write("every_mpi_f08_part.c", &part);
+    compiled_fortran(&directory.write("every_mpi_f08.f90", &text)).map(drop)
+}
+
+/// A variable, or a procedure of the program, and its declaration.
+fn f08_variable(argument: &FortranArgument) -> (String, String) {
+    let of = argument.f08_type();
+    let dimensions = match argument.dimensions {
+        _ if argument.is_f08_choice() => "(10)",
+        "(*)" | "(MPI_STATUS_SIZE,*)" => "(10)",
+        "(3,*)" | "(count,*)" => "(3,2)",
+        _ => "",
     };
-    let _ = writeln!(text, "    {call} {prefix}{}({})", procedure.name, words.join(", "));
+    let letters: String = of.chars().filter(char::is_ascii_alphanumeric).collect();
+    let name = format!("v_{}{}", letters.to_lowercase(), dimensions.replace(['(', ')', ','], "_"));
+    let of = match argument.fortran_type {
+        FortranType::Choice if argument.is_f08_choice() => "REAL".to_owned(),
+        FortranType::Character => "CHARACTER(LEN=20)".to_owned(),
+        _ => of,
+    };
+    (name.clone(), format!("{of} :: {name}{dimensions}"))
+}
+
+fn call(text: &mut String, procedure: &Procedure, prefix: &str) {
+    let words = procedure.arguments.iter().map(|argument| variable(argument).to_owned());
+    let words = words.chain(procedure.has_ierror.then(|| "ierr".to_owned())).collect();
+    call_with(text, procedure, &format!("{prefix}{}", procedure.name), words);
+}
+
+fn call_with(text: &mut String, procedure: &Procedure, name: &str, words: Vec<String>) {
+    let call = if procedure.result.is_some() { "print *," } else { "call" };
+    // A line of free form has 132 characters.
+    let mut line = format!("    {call} {name}(");
+    for (at, word) in words.iter().enumerate() {
+        if line.len() + word.len() > 100 {
+            let _ = writeln!(text, "{line}&");
+            line = "      ".to_owned();
+        }
+        line += word;
+        line += if at + 1 < words.len() { ", " } else { "" };
+    }
+    let _ = writeln!(text, "{line})");
 }
 
 fn variable(argument: &FortranArgument) -> &'static str {

@@ -41,6 +41,9 @@ fn main() {
         let test = move || every::compiles_and_links(name, interface).map_err(Failed::from);
         trials.push(Trial::test(format!("every::{name}"), test));
     }
+    trials.push(Trial::test("every::mpi_f08", || {
+        every::f08_compiles_and_links().map_err(Failed::from)
+    }));
     libtest_mimic::run(&arguments, trials).exit();
 }
 

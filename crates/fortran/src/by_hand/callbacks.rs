@@ -50,8 +50,9 @@ cells! {
     file_errhandler_x = ".weak" "MPIX_File_create_errhandler_x";
     session_errhandler_x = ".weak" "MPIX_Session_create_errhandler_x";
     win_errhandler_x = ".weak" "MPIX_Win_create_errhandler_x";
-    // An entry point of this library.
+    // Entry points of this library.
     conversion_fn_null = ".globl" "mpi_conversion_fn_null_";
+    conversion_fn_null_c = ".globl" "mpi_conversion_fn_null_c_";
 }
 
 fn boxed<T>(state: T) -> *mut c_void {
@@ -103,27 +104,61 @@ unsafe extern "C-unwind" fn operate(
     }
 }
 
-pub(crate) unsafe fn op_create(
-    _: c::OpCreateFn,
+unsafe extern "C-unwind" fn operate_on_many(
+    from: *mut c_void,
+    to: *mut c_void,
+    mut count: Count,
+    datatype: usize,
+    state: *mut c_void,
+) {
+    type UserFunctionC =
+        unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut Count, *mut c_int);
+    unsafe {
+        let function: UserFunctionC = transmute(*state.cast::<Procedure>());
+        function(from, to, &mut count, &mut datatype::number(datatype));
+    }
+}
+
+unsafe fn create_op(
+    name: &str,
+    proxy: UserFunctionX,
     function: Procedure,
     commute: *mut c_int,
     op: *mut c_int,
 ) -> c_int {
     let create = op_create_x();
     if create == 0 {
-        return lacks("MPI_OP_CREATE", "MPIX_Op_create_x");
+        return lacks(name, "MPIX_Op_create_x");
     }
     let mut made = UNSET;
     unsafe {
         let create: OpCreateX = transmute(create);
         let state = boxed(function);
-        let code = create(operate, free::<Procedure>, *commute, state, &mut made);
+        let code = create(proxy, free::<Procedure>, *commute, state, &mut made);
         if code != 0 {
             free::<Procedure>(state);
         }
         op::output(op, made);
         code
     }
+}
+
+pub(crate) unsafe fn op_create(
+    _: c::OpCreateFn,
+    function: Procedure,
+    commute: *mut c_int,
+    op: *mut c_int,
+) -> c_int {
+    unsafe { create_op("MPI_OP_CREATE", operate, function, commute, op) }
+}
+
+pub(crate) unsafe fn op_create_c(
+    _: c::OpCreateCFn,
+    function: Procedure,
+    commute: *mut c_int,
+    op: *mut c_int,
+) -> c_int {
+    unsafe { create_op("MPI_OP_CREATE_C", operate_on_many, function, commute, op) }
 }
 
 // Error handlers.
@@ -413,29 +448,29 @@ struct RepresentationState {
     extra: Aint,
 }
 
-type Conversion = unsafe extern "C-unwind" fn(
+/// A conversion of the program. `N` is the type of the number of elements.
+type Conversion<N> = unsafe extern "C-unwind" fn(
     *mut c_void,
     *mut c_int,
-    *mut c_int,
+    *mut N,
     *mut c_void,
     *mut Offset,
     *mut Aint,
     *mut c_int,
 );
 
-unsafe extern "C-unwind" fn convert<const READS: bool>(
+unsafe extern "C-unwind" fn convert<const READS: bool, N>(
     user: *mut c_void,
     datatype: usize,
-    count: c_int,
+    mut count: N,
     file: *mut c_void,
-    position: Offset,
+    mut position: Offset,
     state: *mut c_void,
 ) -> c_int {
     unsafe {
         let state = &mut *state.cast::<RepresentationState>();
-        let procedure: Conversion = transmute(if READS { state.read } else { state.write });
-        let (mut datatype, mut count) = (datatype::number(datatype), count);
-        let (mut position, mut code) = (position, 0);
+        let procedure: Conversion<N> = transmute(if READS { state.read } else { state.write });
+        let (mut datatype, mut code) = (datatype::number(datatype), 0);
         procedure(
             user,
             &mut datatype,
@@ -464,29 +499,40 @@ unsafe extern "C-unwind" fn extent(
     }
 }
 
-/// A registered data representation stays for the rest of the process, as does its state.
-pub(crate) unsafe fn register_datarep(
-    call: c::RegisterDatarepFn,
-    name: *mut c_char,
-    read: Procedure,
-    write: Procedure,
-    extent_fn: Procedure,
-    extra: *mut Aint,
-    name_len: usize,
-) -> c_int {
-    let is_null = |procedure: Procedure| procedure.addr() == conversion_fn_null();
-    unsafe {
-        let name = trimmed(name, name_len);
-        let state = RepresentationState { read, write, extent: extent_fn, extra: *extra };
-        let state = boxed(state);
-        let reading: Option<oxmpi_abi::types::DatarepConversionFunction> =
-            if is_null(read) { None } else { Some(convert::<true>) };
-        let writing: Option<oxmpi_abi::types::DatarepConversionFunction> =
-            if is_null(write) { None } else { Some(convert::<false>) };
-        let code = call(name.as_ptr(), reading, writing, Some(extent), state);
-        if code != 0 {
-            free::<RepresentationState>(state);
+macro_rules! representations {
+    ($($name:ident $call:ident $null:ident $number:ty;)*) => { $(
+        /// A registered data representation stays for the rest of the process, as does its state.
+        pub(crate) unsafe fn $name(
+            call: c::$call,
+            name: *mut c_char,
+            read: Procedure,
+            write: Procedure,
+            extent_fn: Procedure,
+            extra: *mut Aint,
+            name_len: usize,
+        ) -> c_int {
+            let is_null = |procedure: Procedure| procedure.addr() == $null();
+            unsafe {
+                let name = trimmed(name, name_len);
+                let state = RepresentationState { read, write, extent: extent_fn, extra: *extra };
+                let state = boxed(state);
+                let code = call(
+                    name.as_ptr(),
+                    if is_null(read) { None } else { Some(convert::<true, $number>) },
+                    if is_null(write) { None } else { Some(convert::<false, $number>) },
+                    Some(extent),
+                    state,
+                );
+                if code != 0 {
+                    free::<RepresentationState>(state);
+                }
+                code
+            }
         }
-        code
-    }
+    )* };
+}
+
+representations! {
+    register_datarep RegisterDatarepFn conversion_fn_null c_int;
+    register_datarep_c RegisterDatarepCFn conversion_fn_null_c Count;
 }

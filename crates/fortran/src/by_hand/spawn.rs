@@ -32,9 +32,8 @@ impl Strings {
 }
 
 /// Whether this process is the root, whose arguments alone count.
-unsafe fn is_root(comm: usize, root: c_int) -> bool {
-    let mut rank = abi::MPI_PROC_NULL;
-    comm != abi::MPI_COMM_NULL && unsafe { c::PMPI_Comm_rank(comm, &mut rank) } == 0 && rank == root
+unsafe fn is_root(comm: *const c_int, root: c_int) -> bool {
+    unsafe { root_place(comm, root) == RootPlace::Root }
 }
 
 pub(crate) unsafe fn comm_spawn(
@@ -52,7 +51,6 @@ pub(crate) unsafe fn comm_spawn(
 ) -> c_int {
     let mut made = UNSET;
     unsafe {
-        let comm = comm::input(comm);
         let command = stripped(command, command_len);
         let arguments = (!is_argv_null(argv) && is_root(comm, *root))
             .then(|| Strings::until_blank(argv, argv_len, 1));
@@ -63,7 +61,7 @@ pub(crate) unsafe fn comm_spawn(
             *maxprocs,
             info::input(info),
             *root,
-            comm,
+            comm::input(comm),
             &mut made,
             codes_place(codes),
         );
@@ -88,7 +86,6 @@ pub(crate) unsafe fn comm_spawn_multiple(
 ) -> c_int {
     let mut made = UNSET;
     unsafe {
-        let comm = comm::input(comm);
         let is_root = is_root(comm, *root);
         let count = if is_root { *count } else { 0 };
         let programs = usize::try_from(count).unwrap_or(0);
@@ -115,7 +112,7 @@ pub(crate) unsafe fn comm_spawn_multiple(
             maxprocs,
             infos.as_ptr(),
             *root,
-            comm,
+            comm::input(comm),
             &mut made,
             codes_place(codes),
         );
