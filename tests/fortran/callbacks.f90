@@ -83,7 +83,9 @@ end module
 program callbacks
   use functions
   implicit none
-  integer :: ierr, rank, ranks, faults, op, mine(2), all(2), expected(2), i, request, comm, key
+  integer :: ierr, rank, ranks, faults, op, mine(2), expected(2), i, request, comm, key
+  ! GNU Fortran 14 keeps a variable without the attribute in a register until MPI_Wait returns.
+  integer, asynchronous :: all(2)
   integer :: errhandler, status(MPI_STATUS_SIZE), n, class, win, file, old
   integer(MPI_ADDRESS_KIND) :: value
   logical :: flag

@@ -14,7 +14,9 @@
 //! an INTENT(OUT) argument before the call, and the arguments of a failed call must stay as they
 //! were.
 
-use super::module::{choice, head, sentinels, sizeof};
+use super::module::{
+    choice, head, kind_constants, own_constants, sentinels, sizeof, value_in_modules,
+};
 use super::{
     FortranArgument, FortranType, PREDEFINED_PROCEDURES, Procedure, SUBARRAYS_SUPPORTED,
     constant_groups, is_fortran,
@@ -155,6 +157,8 @@ pub(super) fn types_module() -> String {
          INTEGER :: MPI_SOURCE, MPI_TAG, MPI_ERROR\n    \
          INTEGER, PRIVATE :: internal(5)\n  END TYPE MPI_Status\n",
     );
+    text += "\n";
+    kind_constants(&mut text);
     for handle in F08_HANDLES {
         let _ = writeln!(
             text,
@@ -205,13 +209,14 @@ pub(super) fn module() -> String {
          USE, INTRINSIC :: ISO_C_BINDING, ONLY: C_PTR\n  IMPLICIT NONE\n  \
          PRIVATE :: C_PTR\n",
     );
+    own_constants(&mut text);
     for (title, constants) in constant_groups() {
         let _ = writeln!(text, "\n  ! {title}.");
         for named in constants {
-            let (name, value) = (named.name, &named.value);
+            let (name, value) = (named.name, value_in_modules(&named.value));
             let (fortran_type, value) = match named.handle {
                 Some(handle) => (format!("TYPE({handle})"), format!("{handle}({value})")),
-                None => (named.fortran_type.to_owned(), value.clone()),
+                None => (named.fortran_type.to_owned(), value.to_owned()),
             };
             let line = format!("  {fortran_type}, PARAMETER :: {name} =");
             if name == SUBARRAYS_SUPPORTED {

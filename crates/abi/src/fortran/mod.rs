@@ -199,7 +199,8 @@ impl FortranType {
             FortranType::Address => "INTEGER(KIND=MPI_ADDRESS_KIND)",
             FortranType::Count => "INTEGER(KIND=MPI_COUNT_KIND)",
             FortranType::Offset => "INTEGER(KIND=MPI_OFFSET_KIND)",
-            FortranType::DoublePrecision => "DOUBLE PRECISION",
+            // Options of compilers change the size of DOUBLE PRECISION.
+            FortranType::DoublePrecision => "REAL(KIND=OXMPI_SECONDS_KIND)",
             FortranType::Logical => "LOGICAL",
             FortranType::Character => "CHARACTER*(*)",
             FortranType::Choice => "REAL",
@@ -226,6 +227,34 @@ pub const PREDEFINED_PROCEDURES: &[&str] = &[
     "MPI_CONVERSION_FN_NULL_C",
 ];
 
+/// The datatypes of default kinds whose size the options of compilers change, each with the
+/// datatypes for kinds of other sizes, and the name of a constant that is 1 for such a kind.
+/// Without a datatype the constant is the null datatype, which the library refuses.
+const DEFAULT_KINDS: [(&str, &[(&str, &str)]); 6] = [
+    ("MPI_REAL", &[("OXMPI_REAL_8", "MPI_REAL8"), ("OXMPI_REAL_16", "MPI_REAL16")]),
+    ("MPI_COMPLEX", &[("OXMPI_REAL_8", "MPI_COMPLEX16"), ("OXMPI_REAL_16", "MPI_COMPLEX32")]),
+    (
+        "MPI_2REAL",
+        &[("OXMPI_REAL_8", "MPI_2DOUBLE_PRECISION"), ("OXMPI_REAL_16", "MPI_DATATYPE_NULL")],
+    ),
+    ("MPI_DOUBLE_PRECISION", &[("OXMPI_DOUBLE_16", "MPI_REAL16")]),
+    ("MPI_DOUBLE_COMPLEX", &[("OXMPI_DOUBLE_16", "MPI_COMPLEX32")]),
+    ("MPI_2DOUBLE_PRECISION", &[("OXMPI_DOUBLE_16", "MPI_DATATYPE_NULL")]),
+];
+
+/// The value of a constant, which depends on the size of a default kind for some of them.
+fn value_of(name: &str, value: i64) -> String {
+    let found = DEFAULT_KINDS.iter().find(|(of, _)| *of == name);
+    found.into_iter().flat_map(|(_, others)| *others).fold(
+        value.to_string(),
+        |text, (is_kind, other)| {
+            let mut all = CONSTANTS.iter();
+            let other = all.find(|constant| constant.name == *other).map_or(0, |one| one.value);
+            format!("{text}+{is_kind}*({})", other - value)
+        },
+    )
+}
+
 /// A named constant: its name, the text of its value, and its type.
 struct NamedConstant {
     name: &'static str,
@@ -235,6 +264,10 @@ struct NamedConstant {
     handle: Option<&'static str>,
 }
 
+/// The kinds of an INTEGER and of a longer integer: with some compilers they are no sizes.
+const INTEGER_KIND: &str = "SELECTED_INT_KIND(9)";
+const LONG_KIND: &str = "SELECTED_INT_KIND(18)";
+
 /// The constant that says whether array sections are passed as they are.
 const SUBARRAYS_SUPPORTED: &str = "MPI_SUBARRAYS_SUPPORTED";
 
@@ -242,7 +275,7 @@ const SUBARRAYS_SUPPORTED: &str = "MPI_SUBARRAYS_SUPPORTED";
 fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
     let integer = |name, value: i64| NamedConstant {
         name,
-        value: value.to_string(),
+        value: value_of(name, value),
         fortran_type: "INTEGER",
         handle: None,
     };
@@ -259,9 +292,8 @@ fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
             integer("MPI_ERROR", i64::from(crate::constants::MPI_F_ERROR) + 1),
         ],
     )];
-    // Kinds have numbers of their own with some compilers.
-    for (at, digits) in [(0, 9), (1, 18), (2, 18), (3, 18)] {
-        groups[0].1[at].value = format!("SELECTED_INT_KIND({digits})");
+    for (at, kind) in [INTEGER_KIND, LONG_KIND, LONG_KIND, LONG_KIND].into_iter().enumerate() {
+        groups[0].1[at].value = kind.to_owned();
     }
     let truth = |name| NamedConstant {
         name,
@@ -316,7 +348,7 @@ fn constant_groups() -> Vec<(&'static str, Vec<NamedConstant>)> {
 /// What the library's datatypes need of a compiler's default kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct KindCheck {
-    /// The constant in module `mpi`.
+    /// The constant in the modules.
     pub name: &'static str,
     /// An expression that divides by zero, at compile time, if the compiler differs.
     pub expression: &'static str,
@@ -329,21 +361,26 @@ const fn needs(name: &'static str, expression: &'static str, needs: &'static str
 }
 
 /// All checks of default kinds.
-pub const KIND_CHECKS: [KindCheck; 5] = [
+pub const KIND_CHECKS: [KindCheck; 6] = [
     needs(
         "OXMPI_NEEDS_INTEGER_OF_4_BYTES",
         "1/((32/BIT_SIZE(0))*(BIT_SIZE(0)/32))",
         "a default INTEGER of 4 bytes",
     ),
     needs(
-        "OXMPI_NEEDS_REAL_OF_4_BYTES",
-        "1/((24/DIGITS(1.0))*(DIGITS(1.0)/24))",
-        "a default REAL of 4 bytes",
+        "OXMPI_NEEDS_USUAL_REAL",
+        "1/COUNT(DIGITS(1.0)==(/24,53,113/))",
+        "a default REAL of 4, 8 or 16 bytes",
     ),
     needs(
-        "OXMPI_NEEDS_DOUBLE_OF_8_BYTES",
-        "1/((53/DIGITS(1.0D0))*(DIGITS(1.0D0)/53))",
-        "a DOUBLE PRECISION of 8 bytes",
+        "OXMPI_NEEDS_USUAL_DOUBLE",
+        "1/COUNT(DIGITS(1.0D0)==(/53,113/))",
+        "a DOUBLE PRECISION of 8 or 16 bytes",
+    ),
+    needs(
+        "OXMPI_NEEDS_REALS_BY_KIND",
+        "1/COUNT((/DIGITS(1.0_4)==24.AND.DIGITS(1.0_8)==53/))",
+        "a REAL(KIND=4) of 4 bytes and a REAL(KIND=8) of 8",
     ),
     needs(
         "OXMPI_NEEDS_LOGICAL_OF_4_BYTES",
@@ -355,6 +392,17 @@ pub const KIND_CHECKS: [KindCheck; 5] = [
         "1/(1-ABS(TRANSFER(.TRUE.,0)-1))",
         "the values 1 and 0 for .TRUE. and .FALSE.",
     ),
+];
+
+/// The kinds of integers and of MPI_Wtime, and the constants of [`DEFAULT_KINDS`], with their
+/// values in the modules.
+const KIND_CONSTANTS: [(&str, &str); 6] = [
+    ("OXMPI_INTEGER_KIND", INTEGER_KIND),
+    ("OXMPI_LONG_KIND", LONG_KIND),
+    ("OXMPI_SECONDS_KIND", "SELECTED_REAL_KIND(15)"),
+    ("OXMPI_REAL_8", "COUNT((/DIGITS(1.0)==53/))"),
+    ("OXMPI_REAL_16", "COUNT((/DIGITS(1.0)==113/))"),
+    ("OXMPI_DOUBLE_16", "COUNT((/DIGITS(1.0D0)==113/))"),
 ];
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 //! removes them for others, and keeps the lines behind `!OXMPI ELSE` for these.
 
 use super::{
-    FortranType, KIND_CHECKS, PREDEFINED_PROCEDURES, Procedure, SENTINELS, Sentinel,
-    constant_groups, f08, procedures,
+    FortranType, KIND_CHECKS, KIND_CONSTANTS, PREDEFINED_PROCEDURES, Procedure, SENTINELS,
+    Sentinel, constant_groups, f08, procedures,
 };
 use std::fmt::Write;
 
@@ -72,18 +72,12 @@ pub fn modules() -> String {
 
 fn module() -> String {
     let mut text = "MODULE mpi\n  USE mpi_f08_types\n  IMPLICIT NONE\n".to_owned();
-    for check in KIND_CHECKS {
-        let (name, value) = (check.name, check.expression);
-        let _ = writeln!(text, "  INTEGER, PARAMETER, PRIVATE :: {name} = {value}");
-    }
+    own_constants(&mut text);
     for (title, constants) in constant_groups() {
         let _ = writeln!(text, "\n  ! {title}.");
         for named in constants {
-            let _ = writeln!(
-                text,
-                "  {}, PARAMETER :: {} = {}",
-                named.fortran_type, named.name, named.value
-            );
+            let (name, value) = (named.name, value_in_modules(&named.value));
+            let _ = writeln!(text, "  {}, PARAMETER :: {name} = {value}", named.fortran_type);
         }
     }
     sentinels(&mut text, |sentinel| {
@@ -112,6 +106,32 @@ fn module() -> String {
     sizeof(&mut text);
     text += "END MODULE mpi\n";
     text
+}
+
+/// Hides the constants of this library that module `mpi_f08_types` has computed. Some compilers let
+/// the names of intrinsic functions through to programs, which have variables of such names, so no
+/// other module calls such a function.
+pub(super) fn own_constants(text: &mut String) {
+    for (name, _) in KIND_CONSTANTS {
+        let _ = writeln!(text, "  PRIVATE :: {name}");
+    }
+}
+
+/// The value of a constant, without intrinsic functions.
+pub(super) fn value_in_modules(value: &str) -> &str {
+    let known = KIND_CONSTANTS.iter().find(|(_, of)| *of == value);
+    known.map_or(value, |(name, _)| name)
+}
+
+/// Declares the constants that depend on the compiler's kinds.
+pub(super) fn kind_constants(text: &mut String) {
+    for check in KIND_CHECKS {
+        let (name, value) = (check.name, check.expression);
+        let _ = writeln!(text, "  INTEGER, PARAMETER :: {name} = {value}");
+    }
+    for (name, value) in KIND_CONSTANTS {
+        let _ = writeln!(text, "  INTEGER, PARAMETER, PUBLIC :: {name} = {value}");
+    }
 }
 
 /// Declares the special arguments.
@@ -156,6 +176,9 @@ fn interface(text: &mut String, procedure: &Procedure, name: &str, has_pointer: 
     text.push_str(
         "      IMPORT :: MPI_ADDRESS_KIND, MPI_COUNT_KIND, MPI_OFFSET_KIND, MPI_STATUS_SIZE\n",
     );
+    if procedure.result == Some(FortranType::DoublePrecision) {
+        text.push_str("      IMPORT :: OXMPI_SECONDS_KIND\n");
+    }
     text.push_str("      IMPLICIT NONE\n");
     // The length of an array must be declared before the array.
     if names.contains(&"array_of_argv") {

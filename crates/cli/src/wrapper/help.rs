@@ -9,8 +9,8 @@ const HEADERS: &str = "  -mpi-compat              let mpi.h have names that were
 
 const MODULES: &str = "\
 The modules are compiled when a compiler is first used, into PREFIX/lib/oxmpi/modules or, if that cannot be written,
-into $XDG_CACHE_HOME/oxmpi or ~/.cache/oxmpi. Options that change the default kinds (-fdefault-integer-8, -r8) are
-refused.
+into $XDG_CACHE_HOME/oxmpi or ~/.cache/oxmpi. With options that change the default REAL (-fdefault-real-8, -r8)
+MPI_REAL and other datatypes have the new size. Options that change the default INTEGER (-i8) are refused.
 ";
 
 pub(super) fn text(language: Language) -> String {
@@ -20,9 +20,11 @@ pub(super) fn text(language: Language) -> String {
         Language::Fortran => ("mpifort", " (mpif90 and mpif77 are the same)", "f90"),
     };
     let (example, files, options) = match language {
-        Language::Fortran => {
-            ("flang", "mpif.h and module mpi and, when it links, libmpifort_oxmpi.so", MODULES)
-        }
+        Language::Fortran => (
+            "flang",
+            "mpif.h and the modules mpi and mpi_f08 and, when it links, libmpifort_oxmpi.so",
+            MODULES,
+        ),
         Language::C | Language::Cxx => {
             ("clang", "mpi.h and, when it links, libmpi_abi.so", HEADERS)
         }

@@ -43,7 +43,7 @@ pub(crate) fn compiles_and_links(name: &str, interface: &str) -> Result<(), Stri
     }
     let directory = TestDirectory::new("every");
     let source = directory.write(&format!("every_{name}.f90"), &text);
-    compiled_fortran(&source).map(drop)
+    compiled_fortran(&source, &[]).map(drop)
 }
 
 /// The program for module `mpi_f08`: with and without `ierror`, and with large counts.
@@ -90,7 +90,7 @@ pub(crate) fn f08_compiles_and_links() -> Result<(), String> {
     let directory = TestDirectory::new("every");
     let part: String = callbacks.iter().map(|name| format!("void {name}_(void) {{}}\n")).collect();
     directory.write("every_mpi_f08_part.c", &part);
-    compiled_fortran(&directory.write("every_mpi_f08.f90", &text)).map(drop)
+    compiled_fortran(&directory.write("every_mpi_f08.f90", &text), &[]).map(drop)
 }
 
 /// A variable, or a procedure of the program, and its declaration.

@@ -3,7 +3,8 @@
 //!
 //! The first line of a program gives its numbers of ranks: `! ranks: 1 2 4`. A program exits with 0
 //! and prints `ok` as its last line. Each program and number of ranks is a test,
-//! `PROGRAM::RANKS`.
+//! `PROGRAM::RANKS`. With a second line `! options: -a | -b -c` a program is compiled once for each
+//! list of options, and each list is a test too: `PROGRAM::RANKS::-a`.
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
@@ -29,12 +30,21 @@ fn main() {
     for path in sources {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let source = std::fs::read_to_string(&path).unwrap();
-        match ranks_of(&source) {
-            Ok(ranks) => trials.extend(ranks.into_iter().map(|ranks| {
+        let ranks = match ranks_of(&source) {
+            Ok(ranks) => ranks,
+            Err(error) => {
+                trials.push(Trial::test(format!("head::{name}"), || Err(error.into())));
+                continue;
+            }
+        };
+        for ranks in ranks {
+            for options in options_of(&source) {
+                let test = [name.clone(), ranks.to_string(), options.clone()].join("::");
                 let path = path.clone();
-                Trial::test(format!("{name}::{ranks}"), move || says_ok(&path, ranks))
-            })),
-            Err(error) => trials.push(Trial::test(format!("head::{name}"), || Err(error.into()))),
+                trials.push(Trial::test(test.trim_end_matches("::"), move || {
+                    says_ok(&path, ranks, &options)
+                }));
+            }
         }
     }
     for (name, interface) in [("mpif_h", "include 'mpif.h'"), ("mpi", "use mpi")] {
@@ -54,8 +64,15 @@ fn ranks_of(source: &str) -> Result<Vec<u32>, String> {
     ranks.map_err(|error| format!("'! ranks:' has {error}"))
 }
 
-fn says_ok(source: &Path, ranks: u32) -> Result<(), Failed> {
-    let program = compiled_fortran(source)?;
+/// Lists of options for the compiler.
+fn options_of(source: &str) -> Vec<String> {
+    let line = source.lines().nth(1).and_then(|line| line.strip_prefix("! options: "));
+    line.unwrap_or_default().split('|').map(|list| list.trim().to_owned()).collect()
+}
+
+fn says_ok(source: &Path, ranks: u32, options: &str) -> Result<(), Failed> {
+    let options: Vec<_> = options.split_whitespace().collect();
+    let program = compiled_fortran(source, &options)?;
     // Programs write files into their directory.
     let directory = TestDirectory::new("fortran");
     let mut command = Command::new(installed("mpirun"));

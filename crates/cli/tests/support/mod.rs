@@ -180,12 +180,13 @@ pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
 
 /// A Fortran program, compiled with the installed `mpifort` once for all its tests. `NAME_part.c`
 /// is the C part of `NAME.f90`. The error is the output of the compiler.
-pub(crate) fn compiled_fortran(source: &Path) -> Result<PathBuf, String> {
+pub(crate) fn compiled_fortran(source: &Path, options: &[&str]) -> Result<PathBuf, String> {
     // The name of the directory of the modules depends on their source and on the compiler.
-    let shown = Command::new(installed("mpifort")).arg("-showme:compile").output();
+    let mut shown = Command::new(installed("mpifort"));
+    let shown = shown.args(options).arg("-showme:compile").output();
     let shown = shown.map_err(|error| format!("mpifort: {error}"))?;
     let mut mpifort = Command::new(installed("mpifort"));
-    mpifort.args(["-O1", "-g"]).arg(source);
+    mpifort.args(["-O1", "-g"]).args(options).arg(source);
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let part = source.with_file_name(format!("{name}_part.c"));
     if let Ok(text) = fs::read_to_string(&part) {
