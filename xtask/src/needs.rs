@@ -16,9 +16,10 @@ use crate::ucc;
 /// Programs and files that tests need, each with its Debian package: for the compiler wrappers,
 /// several hosts, programs that take the environment from a rank, libraries that are opened at run
 /// time, and other launchers.
-const PROGRAMS: [(&str, &str); 18] = [
+const PROGRAMS: [(&str, &str); 19] = [
     ("cc", "gcc"),
     ("gfortran", "gfortran"),
+    ("flang-new-19", "flang-19"),
     ("c++", "g++"),
     ("cmake", "cmake"),
     ("pkg-config", "pkg-config"),

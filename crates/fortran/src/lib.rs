@@ -5,8 +5,12 @@
 //! of the program is thus one call for tools, whichever interface they intercept. A Fortran tool
 //! defines its own `mpi_x_` and calls `pmpi_x_`.
 //!
+//! Module `mpi_f08` has the same entry points under other names, and for buffers entry points with
+//! array descriptors ([`sections`]).
+//!
 //! The library uses only functions of the standard ABI, and those of the module
-//! `by_hand::callbacks`. Its only state is the variables of attributes (`by_hand::attributes`).
+//! `by_hand::callbacks`. Its state is the variables of attributes (`by_hand::attributes`), the
+//! datatypes of sections (`sections::types`) and the requests with copies (`convert::request`).
 //!
 //! **LOGICAL.** C's flags are 0 and 1, which are .FALSE. and .TRUE. in INTEGERs of 4 bytes of all
 //! compilers that `mpifort` accepts, so logical arguments and arrays are passed as they are.

@@ -4,7 +4,9 @@
 //! The first line of a program gives its numbers of ranks: `! ranks: 1 2 4`. A program exits with 0
 //! and prints `ok` as its last line. Each program and number of ranks is a test,
 //! `PROGRAM::RANKS`. With a second line `! options: -a | -b -c` a program is compiled once for each
-//! list of options, and each list is a test too: `PROGRAM::RANKS::-a`.
+//! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran.
+//! flang compiles each program with the first list of options, for the largest number of ranks:
+//! `PROGRAM::RANKS::flang`.
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
@@ -19,6 +21,9 @@ use std::process::{Command, Stdio};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use support::{TestDirectory, compiled_fortran, installed, root};
+
+const GNU: &str = "gfortran";
+const FLANG: &str = "flang-new-19";
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -37,23 +42,28 @@ fn main() {
                 continue;
             }
         };
-        for ranks in ranks {
-            for options in options_of(&source) {
-                let test = [name.clone(), ranks.to_string(), options.clone()].join("::");
-                let path = path.clone();
-                trials.push(Trial::test(test.trim_end_matches("::"), move || {
-                    says_ok(&path, ranks, &options)
-                }));
-            }
+        let options = options_of(&source);
+        let mut add = |ranks: u32, compiler: &'static str, options: &str, end: &str| {
+            let (path, options) = (path.clone(), options.to_owned());
+            let test = format!("{name}::{ranks}::{end}");
+            let test = test.trim_end_matches("::").to_owned();
+            trials.push(Trial::test(test, move || says_ok(&path, ranks, compiler, &options)));
+        };
+        for &ranks in &ranks {
+            options.iter().for_each(|options| add(ranks, GNU, options, options));
+        }
+        let most = ranks.into_iter().max().unwrap_or(1);
+        add(most, FLANG, options.first().map_or("", String::as_str), "flang");
+    }
+    for (compiler, end) in [(GNU, ""), (FLANG, "::flang")] {
+        for (name, interface) in
+            [("mpif_h", "include 'mpif.h'"), ("mpi", "use mpi"), ("mpi_f08", "use mpi_f08")]
+        {
+            let test = move || every::compiles_and_links(name, interface, compiler);
+            let test = move || test().map_err(Failed::from);
+            trials.push(Trial::test(format!("every::{name}{end}"), test));
         }
     }
-    for (name, interface) in [("mpif_h", "include 'mpif.h'"), ("mpi", "use mpi")] {
-        let test = move || every::compiles_and_links(name, interface).map_err(Failed::from);
-        trials.push(Trial::test(format!("every::{name}"), test));
-    }
-    trials.push(Trial::test("every::mpi_f08", || {
-        every::f08_compiles_and_links().map_err(Failed::from)
-    }));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -70,9 +80,9 @@ fn options_of(source: &str) -> Vec<String> {
     line.unwrap_or_default().split('|').map(|list| list.trim().to_owned()).collect()
 }
 
-fn says_ok(source: &Path, ranks: u32, options: &str) -> Result<(), Failed> {
+fn says_ok(source: &Path, ranks: u32, compiler: &str, options: &str) -> Result<(), Failed> {
     let options: Vec<_> = options.split_whitespace().collect();
-    let program = compiled_fortran(source, &options)?;
+    let program = compiled_fortran(source, compiler, &options)?;
     // Programs write files into their directory.
     let directory = TestDirectory::new("fortran");
     let mut command = Command::new(installed("mpirun"));

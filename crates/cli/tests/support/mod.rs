@@ -180,17 +180,24 @@ pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
 
 /// A Fortran program, compiled with the installed `mpifort` once for all its tests. `NAME_part.c`
 /// is the C part of `NAME.f90`. The error is the output of the compiler.
-pub(crate) fn compiled_fortran(source: &Path, options: &[&str]) -> Result<PathBuf, String> {
+pub(crate) fn compiled_fortran(
+    source: &Path,
+    compiler: &str,
+    options: &[&str],
+) -> Result<PathBuf, String> {
+    let compiler = format!("-fc={compiler}");
     // The name of the directory of the modules depends on their source and on the compiler.
     let mut shown = Command::new(installed("mpifort"));
-    let shown = shown.args(options).arg("-showme:compile").output();
+    let shown = shown.arg(&compiler).args(options).arg("-showme:compile").output();
     let shown = shown.map_err(|error| format!("mpifort: {error}"))?;
     let mut mpifort = Command::new(installed("mpifort"));
-    mpifort.args(["-O1", "-g"]).args(options).arg(source);
+    mpifort.arg(&compiler).args(["-O1", "-g"]).args(options).arg(source);
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let part = source.with_file_name(format!("{name}_part.c"));
-    if let Ok(text) = fs::read_to_string(&part) {
-        mpifort.arg(part).env("OXMPI_TEST_PART", text);
+    if part.exists() {
+        let mut mpicc = Command::new(installed("mpicc"));
+        mpicc.args(["-g", "-c"]).arg(&part);
+        mpifort.arg(compile_once(&part, mpicc, &format!("{name}_part.o"))?);
     }
     mpifort.env("OXMPI_TEST_MODULES", String::from_utf8_lossy(&shown.stdout).trim_end());
     compile_once(source, mpifort, &name)
