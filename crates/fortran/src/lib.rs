@@ -12,8 +12,9 @@
 //! `by_hand::callbacks`. Its state is the variables of attributes (`by_hand::attributes`), the
 //! datatypes of sections (`sections::types`) and the requests with copies (`convert::request`).
 //!
-//! **LOGICAL.** C's flags are 0 and 1, which are .FALSE. and .TRUE. in INTEGERs of 4 bytes of all
-//! compilers that `mpifort` accepts, so logical arguments and arrays are passed as they are.
+//! **LOGICAL.** C's flags are 0 and 1. All compilers that `mpifort` accepts have LOGICALs of 4
+//! bytes, take 0 for .FALSE. and odd values for .TRUE., so logical arguments and arrays are passed
+//! as they are.
 //!
 //! **Failed calls** leave their output arguments unchanged, because the C functions do: results
 //! that need a conversion start with a value that no function stores ([`convert::UNSET`]).

@@ -388,9 +388,9 @@ pub const KIND_CHECKS: [KindCheck; 6] = [
         "a default LOGICAL of 4 bytes",
     ),
     needs(
-        "OXMPI_NEEDS_LOGICAL_TRUE_1",
-        "1/(1-ABS(TRANSFER(.TRUE.,0)-1))",
-        "the values 1 and 0 for .TRUE. and .FALSE.",
+        "OXMPI_NEEDS_USUAL_LOGICAL",
+        "MOD(TRANSFER(.TRUE.,0),2)/COUNT((/TRANSFER(.FALSE.,0)==0.AND.MOD(TRANSFER(.TRUE.,0),2)/=0/))",
+        "an odd value for .TRUE. and 0 for .FALSE.",
     ),
 ];
 
