@@ -62,9 +62,11 @@ pub fn header() -> String {
             writeln!(text, "typedef {} ({})({});", callback.result, callback.name, callback.params);
     }
     text.push('\n');
-    for id in FuncId::extensions() {
-        let list = id.function().list(FunctionArgument::pointer_declaration);
-        let _ = writeln!(text, "int {id}({list});");
+    for prefix in ["", "P"] {
+        for id in FuncId::extensions() {
+            let list = id.function().list(FunctionArgument::pointer_declaration);
+            let _ = writeln!(text, "int {prefix}{id}({list});");
+        }
     }
     text += "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
     text
@@ -77,7 +79,10 @@ mod tests {
     #[test]
     fn the_header_has_all_functions() {
         let header = header();
-        assert!(FuncId::extensions().all(|id| header.contains(id.name())));
+        for id in FuncId::extensions() {
+            assert!(header.contains(&format!("\nint {id}(")), "{id}");
+            assert!(header.contains(&format!("\nint P{id}(")), "{id}");
+        }
         assert!(header.contains("#define MPIX_MCA_COLL 1000\n"));
         assert!(header.contains("#define MPIX_ERR_REVOKED              903\n"), "{header}");
     }

@@ -55,6 +55,8 @@ typedef int64_t MPI_Count;
 
 ";
 
+/// Macros with their own names have a space after `#`, so that generators of bindings, which read
+/// `#define` in the text, do not take them for constants.
 const FORTRAN_HEAD: &str = "
 /* Integer handles of Fortran: the integers that MPI_Comm_toint and the like return. */
 #ifndef OXMPI_MPI_ABI_STRICT
@@ -68,7 +70,7 @@ const FORTRAN_HEAD: &str = "
 
 #ifndef MPI_Fint
 typedef int MPI_Fint;
-#define MPI_Fint MPI_Fint
+# define MPI_Fint MPI_Fint
 #endif
 ";
 
@@ -85,7 +87,7 @@ OXMPI_INLINE int @MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
         f_status[3 + i] = c_status->MPI_internal[i];
     return MPI_SUCCESS;
 }
-#define @MPI_Status_c2f @MPI_Status_c2f
+# define @MPI_Status_c2f @MPI_Status_c2f
 #endif
 #ifndef @MPI_Status_f2c
 OXMPI_INLINE int @MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
@@ -98,7 +100,7 @@ OXMPI_INLINE int @MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
         c_status->MPI_internal[i] = f_status[3 + i];
     return MPI_SUCCESS;
 }
-#define @MPI_Status_f2c @MPI_Status_f2c
+# define @MPI_Status_f2c @MPI_Status_f2c
 #endif
 ";
 
@@ -214,7 +216,8 @@ fn c_value(constant: &Constant) -> Option<String> {
         ConstantKind::Int if value < 0 => format!("({value})"),
         ConstantKind::Int => format!("{value}"),
         ConstantKind::Offset => format!("((MPI_Offset) {value})"),
-        ConstantKind::Handle(name) => format!("(({name}) {value:#x})"),
+        // Without a space, as in the header of the MPI Forum: generators of bindings read its text.
+        ConstantKind::Handle(name) => format!("(({name}){value:#x})"),
         ConstantKind::Pointer(name) => format!("(({name}) {value})"),
         ConstantKind::Callback(name) => format!("(({name} *) {value})"),
     })
@@ -250,7 +253,7 @@ fn fortran_handles(text: &mut String) {
                 line!(text, "#ifndef {prefix}{kind}_{name}");
                 line!(text, "OXMPI_INLINE {result} {prefix}{kind}_{name}({param} handle)");
                 line!(text, "{{\n    return {prefix}{kind}_{call}(handle);\n}}");
-                line!(text, "#define {prefix}{kind}_{name} {prefix}{kind}_{name}\n#endif");
+                line!(text, "# define {prefix}{kind}_{name} {prefix}{kind}_{name}\n#endif");
             };
             inline("c2f", "MPI_Fint", handle, "toint");
             inline("f2c", handle, "MPI_Fint", "fromint");

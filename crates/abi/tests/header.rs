@@ -98,7 +98,7 @@ fn a_wrong_header_is_detected() {
     let include = Include::new("wrong");
     let right = oxmpi_abi::header();
     for (from, to) in [
-        ("((MPI_Comm) 0x101)", "((MPI_Comm) 0x103)"),
+        ("((MPI_Comm)0x101)", "((MPI_Comm)0x103)"),
         (
             "int PMPI_Send(const void *buf, int count",
             "int PMPI_Send(const void *buf, MPI_Count count",
@@ -238,7 +238,7 @@ fn fortran_handles_are_inline_and_optional() {
     for kind in functions.map(|id| id.function().name.trim_end_matches("_toint")) {
         for name in ["c2f", "f2c"] {
             for prefix in ["", "P"] {
-                let name = format!("\n#define {prefix}{kind}_{name} {prefix}{kind}_{name}\n");
+                let name = format!("\n# define {prefix}{kind}_{name} {prefix}{kind}_{name}\n");
                 assert_eq!(header.matches(&name).count(), 1, "{name}");
             }
         }

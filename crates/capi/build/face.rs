@@ -25,11 +25,8 @@ pub(crate) fn face(function: &'static Function) -> String {
         Takes::Raw => raw(function, body),
         Takes::Resolved => resolved(function, body),
     };
-    let (macro_name, result) = match function.is_extension() {
-        true => ("mpix", "c_int".to_owned()),
-        false => ("mpi", oxmpi_abi::table::rust_base(function.result)),
-    };
-    format!("{macro_name}! {{ fn {name}({}) -> {result} {{ {code} }} }}\n", parameters.join(", "))
+    let result = oxmpi_abi::table::rust_base(function.result);
+    format!("mpi! {{ fn {name}({}) -> {result} {{ {code} }} }}\n", parameters.join(", "))
 }
 
 /// The call of a body that takes raw arguments.

@@ -1,12 +1,13 @@
 //! Attributes: values that a program attaches to communicators, datatypes and windows (MPI-5.0
 //! section 7.7). The program's functions are only addresses here. The C interface knows their types
 //! and calls them, without a lock of this module.
-//! here: only the C interface knows their types and calls them, without a lock of this module.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
+use std::any::Any;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The kind of objects that a key is for.
@@ -46,7 +47,7 @@ pub enum DeleteFunction {
 }
 
 /// A key: its number and functions. It lives while the program or an attribute refers to it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Keyval {
     pub number: i32,
     pub kind: ObjectKind,
@@ -54,6 +55,60 @@ pub struct Keyval {
     pub delete: DeleteFunction,
     /// The program's functions get this address.
     pub extra_state: usize,
+    /// A value that is dropped with the key. Its drop may call the program, so no lock is held when
+    /// the last reference to a key is dropped.
+    pub dropped_with: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The language of a call that sets or reads an attribute (MPI-5.0 section 19.3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    C,
+    Fortran,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug)]
+pub enum AttributeValue {
+    /// C has set this address, which Fortran reads as a number.
+    Address(usize),
+    /// Fortran has set this number. C reads its address, through which it may change the number.
+    Number(Arc<AtomicUsize>),
+}
+
+impl AttributeValue {
+    /// A value that a call of this language sets.
+    pub fn new(language: Language, value: usize) -> AttributeValue {
+        match language {
+            Language::C => AttributeValue::Address(value),
+            Language::Fortran => AttributeValue::Number(Arc::new(AtomicUsize::new(value))),
+        }
+    }
+
+    /// The language that has set the value.
+    pub fn language(&self) -> Language {
+        match self {
+            AttributeValue::Address(_) => Language::C,
+            AttributeValue::Number(_) => Language::Fortran,
+        }
+    }
+
+    /// The value as it was set, which copy and delete functions get.
+    pub fn plain(&self) -> usize {
+        match self {
+            AttributeValue::Address(address) => *address,
+            AttributeValue::Number(number) => number.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The value that a call of this language reads. An address of a number is valid until the
+    /// attribute is deleted or set again.
+    pub fn seen_by(&self, language: Language) -> usize {
+        match (self, language) {
+            (AttributeValue::Number(number), Language::C) => number.as_ptr().expose_provenance(),
+            _ => self.plain(),
+        }
+    }
 }
 
 /// The keys that the program has made and not freed.
@@ -74,20 +129,15 @@ struct KeyvalTable {
 const FIRST: i32 = 1024;
 
 impl Keyvals {
-    /// A new key (`MPI_Comm_create_keyval`). Fails with `MPI_ERR_OTHER` if all numbers are used up.
-    pub fn create(
-        &self,
-        kind: ObjectKind,
-        copy: CopyFunction,
-        delete: DeleteFunction,
-        extra_state: usize,
-    ) -> Result<i32> {
+    /// A new key (`MPI_Comm_create_keyval`), which `make` makes with its number. Fails with
+    /// `MPI_ERR_OTHER`, and does not call `make`, if all numbers are used up.
+    pub fn create(&self, make: impl FnOnce(i32) -> Keyval) -> Result<i32> {
         let mut state = locked(&self.state);
         let number = FIRST
             .checked_add(state.made)
             .ok_or_else(|| MpiError::new(abi::MPI_ERR_OTHER, "all attribute keys are used up"))?;
         state.made += 1;
-        state.live.insert(number, Arc::new(Keyval { number, kind, copy, delete, extra_state }));
+        state.live.insert(number, Arc::new(make(number)));
         Ok(number)
     }
 
@@ -96,23 +146,27 @@ impl Keyvals {
     pub fn get(&self, kind: ObjectKind, number: i32) -> Result<Arc<Keyval>> {
         if kind == ObjectKind::Comm && settable(number).is_some() {
             let (copy, delete) = (CopyFunction::Nothing, DeleteFunction::Nothing);
-            return Ok(Arc::new(Keyval { number, kind, copy, delete, extra_state: 0 }));
+            let (extra_state, dropped_with) = (0, None);
+            let keyval = Keyval { number, kind, copy, delete, extra_state, dropped_with };
+            return Ok(Arc::new(keyval));
         }
         check(locked(&self.state).live.get(&number), kind, number)
     }
 
     /// Frees a key (`MPI_Comm_free_keyval`). Attributes keep the key. While there are any, another
-    /// part of the program with a copy of the number may free the key again. Fails as
-    /// [`Keyvals::get`] does.
-    pub fn free(&self, kind: ObjectKind, number: i32) -> Result<()> {
+    /// part of the program with a copy of the number may free the key again. Returns the key, which
+    /// the caller drops. Fails as [`Keyvals::get`] does.
+    pub fn free(&self, kind: ObjectKind, number: i32) -> Result<Arc<Keyval>> {
+        // Dropped after the lock, since it may be the last reference.
+        let in_use;
         let mut state = locked(&self.state);
         state.given_up.retain(|_, keyval| keyval.strong_count() > 0);
-        let in_use = state.given_up.get(&number).and_then(Weak::upgrade);
+        in_use = state.given_up.get(&number).and_then(Weak::upgrade);
         let keyval = check(state.live.get(&number).or(in_use.as_ref()), kind, number)?;
         if state.live.remove(&number).is_some() {
             state.given_up.insert(number, Arc::downgrade(&keyval));
         }
-        Ok(())
+        Ok(keyval)
     }
 }
 
@@ -152,7 +206,7 @@ pub fn is_predefined(number: i32) -> bool {
 #[derive(Clone, Debug)]
 pub struct Attribute {
     pub keyval: Arc<Keyval>,
-    pub value: usize,
+    pub value: AttributeValue,
     /// The attributes of an object are numbered in the order in which they were set.
     order: u64,
 }
@@ -180,13 +234,13 @@ impl Attributes {
     }
 
     /// The value of a key, if it is set.
-    pub fn get(&self, number: i32) -> Option<usize> {
-        self.any()?.iter().find(|a| a.keyval.number == number).map(|a| a.value)
+    pub fn get(&self, number: i32) -> Option<AttributeValue> {
+        self.any()?.iter().find(|a| a.keyval.number == number).map(|a| a.value.clone())
     }
 
     /// Adds an attribute as the youngest. Removes and returns an older one of the same key, which
     /// another thread may have set meanwhile.
-    pub fn add(&self, keyval: Arc<Keyval>, value: usize) -> Option<Attribute> {
+    pub fn add(&self, keyval: Arc<Keyval>, value: AttributeValue) -> Option<Attribute> {
         let mut all = self.all();
         let order = all.last().map_or(0, |last| last.order + 1);
         let before =
@@ -232,9 +286,23 @@ mod tests {
     use super::*;
 
     fn keyval(keyvals: &Keyvals, kind: ObjectKind) -> Arc<Keyval> {
-        let number =
-            keyvals.create(kind, CopyFunction::Nothing, DeleteFunction::Nothing, 0).unwrap();
+        keyval_with(keyvals, kind, None)
+    }
+
+    fn keyval_with(
+        keyvals: &Keyvals,
+        kind: ObjectKind,
+        dropped_with: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Arc<Keyval> {
+        let (copy, delete) = (CopyFunction::Nothing, DeleteFunction::Nothing);
+        let number = keyvals
+            .create(|number| Keyval { number, kind, copy, delete, extra_state: 0, dropped_with })
+            .unwrap();
         keyvals.get(kind, number).unwrap()
+    }
+
+    fn address(address: usize) -> AttributeValue {
+        AttributeValue::new(Language::C, address)
     }
 
     #[test]
@@ -253,12 +321,41 @@ mod tests {
         assert_ne!(keyval(&keyvals, ObjectKind::Comm).number, number);
     }
 
+    /// Uses the keys when it is dropped, as a destructor of a program may.
+    struct UsesKeys(Arc<Keyvals>, i32, Arc<AtomicUsize>);
+
+    impl Drop for UsesKeys {
+        fn drop(&mut self) {
+            assert!(self.0.get(ObjectKind::Comm, self.1).is_ok());
+            self.2.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_key_is_dropped_once_and_without_a_lock() {
+        let (keyvals, attributes) = (Arc::new(Keyvals::default()), Attributes::default());
+        let (live, drops) = (keyval(&keyvals, ObjectKind::Comm).number, Arc::default());
+        let uses = || Arc::new(UsesKeys(keyvals.clone(), live, Arc::clone(&drops)));
+        let count = || drops.load(Ordering::Relaxed);
+        let number = keyval_with(&keyvals, ObjectKind::Comm, Some(uses())).number;
+        keyvals.free(ObjectKind::Comm, number).unwrap();
+        assert_eq!(count(), 1);
+        let key = keyval_with(&keyvals, ObjectKind::Comm, Some(uses()));
+        let number = key.number;
+        attributes.add(key, address(1));
+        keyvals.free(ObjectKind::Comm, number).unwrap();
+        keyvals.free(ObjectKind::Comm, number).unwrap();
+        assert_eq!(count(), 1);
+        drop(attributes.take(number));
+        assert_eq!(count(), 2);
+    }
+
     #[test]
     fn a_key_in_use_may_be_freed_twice() {
         let (keyvals, attributes) = (Keyvals::default(), Attributes::default());
         let key = keyval(&keyvals, ObjectKind::Comm);
         let number = key.number;
-        attributes.add(key, 1);
+        attributes.add(key, address(1));
         keyvals.free(ObjectKind::Comm, number).unwrap();
         keyvals.free(ObjectKind::Comm, number).unwrap();
         assert!(keyvals.free(ObjectKind::Win, number).is_err());
@@ -290,19 +387,20 @@ mod tests {
         let (keyvals, attributes) = (Keyvals::default(), Attributes::default());
         let keys = [(); 4].map(|()| keyval(&keyvals, ObjectKind::Comm));
         for (value, key) in keys.iter().enumerate() {
-            assert!(attributes.add(key.clone(), value).is_none());
+            assert!(attributes.add(key.clone(), address(value)).is_none());
         }
-        assert_eq!(attributes.add(keys[0].clone(), 10).map(|a| a.value), Some(0));
+        let before = attributes.add(keys[0].clone(), address(10)).unwrap();
+        assert_eq!(before.value.plain(), 0);
         let middle = attributes.take(keys[2].number).unwrap();
-        assert_eq!(attributes.get(keys[2].number), None);
+        assert!(attributes.get(keys[2].number).is_none());
         attributes.restore(middle);
-        let values: Vec<_> = attributes.snapshot().iter().map(|a| a.value).collect();
+        let values: Vec<_> = attributes.snapshot().iter().map(|a| a.value.plain()).collect();
         assert_eq!(values, [1, 2, 3, 10]);
         let youngest = attributes.take_youngest().unwrap();
-        assert_eq!(youngest.value, 10);
-        attributes.add(keys[0].clone(), 11);
+        assert_eq!(youngest.value.plain(), 10);
+        attributes.add(keys[0].clone(), address(11));
         attributes.restore(youngest);
-        assert_eq!(attributes.get(keys[0].number), Some(11));
-        assert_eq!(attributes.take(99).map(|a| a.value), None);
+        assert_eq!(attributes.get(keys[0].number).map(|value| value.plain()), Some(11));
+        assert!(attributes.take(99).is_none());
     }
 }

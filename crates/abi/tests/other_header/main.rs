@@ -151,8 +151,8 @@ fn wrong_declarations_are_found() {
             "typedef struct MPI_ABI_Win *MPI_Comm;",
             "MPI_Comm",
         ),
-        ("((MPI_Comm) 0x101)", "((MPI_Comm) 0x103)", "MPI_COMM_WORLD"),
-        ("((MPI_Comm) 0x102)", "((MPI_Win) 0x102)", "MPI_COMM_SELF"),
+        ("((MPI_Comm)0x101)", "((MPI_Comm)0x103)", "MPI_COMM_WORLD"),
+        ("((MPI_Comm)0x102)", "((MPI_Win)0x102)", "MPI_COMM_SELF"),
         ("((MPI_Offset) -1)", "((MPI_Offset) 1)", "MPI_DISPLACEMENT_CURRENT"),
         (
             " MPI_T_CB_REQUIRE_THREAD_SAFE = 15",
@@ -177,7 +177,7 @@ fn wrong_declarations_are_found() {
             "int MPI_Waitany(const int count, MPI_Request array[],",
         ),
         ("typedef void (MPI_User_function)(", "typedef void MPI_User_function("),
-        ("((MPI_Comm) 0x101)", "((MPI_Comm)257)"),
+        ("((MPI_Comm)0x101)", "((MPI_Comm)257)"),
     ] {
         assert_eq!(right.matches(from).count(), 1, "{from}");
         assert_eq!(differences(&ours, &read("alike", &right.replace(from, to))), [], "{to}");

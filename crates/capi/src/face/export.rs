@@ -32,7 +32,7 @@ macro_rules! mpi {
     )*) => { $(
         $(#[$meta])*
         #[allow(non_snake_case)]
-        // SAFETY: the standard reserves the symbol for MPI libraries.
+        // SAFETY: the standard reserves the symbol for MPI libraries, or leaves it to extensions.
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
             $crate::state::call_note::entered(const { ::oxmpi_abi::FuncId::$name.index() });
@@ -49,27 +49,5 @@ macro_rules! mpi {
             concat!(".weak ", stringify!($name)),
             concat!(".set ", stringify!($name), ", P", stringify!($name)),
         );
-    )* };
-}
-
-/// Defines functions beyond the standard ([`oxmpi_abi::extensions`]), which are exported only as
-/// `MPIX_X`; otherwise like [`mpi!`].
-macro_rules! mpix {
-    ($(
-        $(#[$meta:meta])*
-        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> c_int $body:block
-    )*) => { $(
-        $(#[$meta])*
-        #[allow(non_snake_case)]
-        // SAFETY: the standard leaves symbols with this prefix to extensions.
-        #[unsafe(export_name = stringify!($name))]
-        pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> ::std::ffi::c_int {
-            $crate::state::call_note::entered(const { ::oxmpi_abi::FuncId::$name.index() });
-            let ends = $crate::face::export::EndsPanics;
-            let body = move || -> ::std::ffi::c_int { $body };
-            let result = body();
-            ::std::mem::forget(ends);
-            result
-        }
     )* };
 }

@@ -23,7 +23,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Session;
 use oxmpi_abi::types::*;
 use oxmpi_engine::Mode;
-use oxmpi_objects::attribute::ObjectKind;
+use oxmpi_objects::attribute::{Language, ObjectKind};
 use oxmpi_objects::datatype::Form as TypeForm;
 use std::ffi::{c_char, c_int, c_void};
 

@@ -7,16 +7,19 @@
 use crate::arguments::strings::text;
 use crate::errors::class_of;
 use crate::operations::errorcodes;
+use crate::state::extra_state::ExtraState;
 use crate::state::library::{Running, TypeRef};
 use crate::state::named::OfArgument;
 use crate::state::named::{CommArgument, Named};
 use crate::state::objects::objects;
+use crate::state::predefined::Predefined;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
-use oxmpi_abi::types::{CommCopyAttrFunction, CommDeleteAttrFunction};
+use oxmpi_abi::types::{CommCopyAttrFunction, CommDeleteAttrFunction, DestructorFunction};
 use oxmpi_core::Component;
 use oxmpi_objects::attribute::{
-    Attribute, Attributes, CopyFunction, DeleteFunction, Keyval, ObjectKind, is_predefined,
+    Attribute, AttributeValue, Attributes, CopyFunction, DeleteFunction, Keyval, Language,
+    ObjectKind, is_predefined,
 };
 use oxmpi_objects::error::{MpiError, Result};
 use std::borrow::Cow;
@@ -51,11 +54,14 @@ fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
 
 /// Calls the copy function. Returns the value for the duplicate, if the duplicate gets the
 /// attribute.
-fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
+fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<AttributeValue>> {
     let keyval = &attribute.keyval;
+    let language = attribute.value.language();
     let function = match keyval.copy {
         CopyFunction::Nothing => return Ok(None),
-        CopyFunction::Same => return Ok(Some(attribute.value)),
+        CopyFunction::Same => {
+            return Ok(Some(AttributeValue::new(language, attribute.value.plain())));
+        }
         CopyFunction::User(function) => function,
     };
     // SAFETY: the address is an argument of MPI_Comm_create_keyval or its like. The functions for
@@ -68,13 +74,16 @@ fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
             object,
             keyval.number,
             std::ptr::with_exposed_provenance_mut(keyval.extra_state),
-            std::ptr::with_exposed_provenance_mut(attribute.value),
+            std::ptr::with_exposed_provenance_mut(attribute.value.plain()),
             (&raw mut value).cast(),
             &mut flag,
         )
     };
     match code {
-        abi::MPI_SUCCESS => Ok((flag != 0).then(|| value.expose_provenance())),
+        abi::MPI_SUCCESS => {
+            let value = || AttributeValue::new(language, value.expose_provenance());
+            Ok((flag != 0).then(value))
+        }
         code => Err(failed("copy", keyval, code)),
     }
 }
@@ -89,7 +98,7 @@ fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
         function(
             object,
             keyval.number,
-            std::ptr::with_exposed_provenance_mut(attribute.value),
+            std::ptr::with_exposed_provenance_mut(attribute.value.plain()),
             std::ptr::with_exposed_provenance_mut(keyval.extra_state),
         )
     };
@@ -129,7 +138,7 @@ impl Drop for TakenAttribute<'_> {
     }
 }
 
-pub(crate) struct CopiedAttributes(Vec<(Arc<Keyval>, usize)>);
+pub(crate) struct CopiedAttributes(Vec<(Arc<Keyval>, AttributeValue)>);
 
 impl CopiedAttributes {
     pub(crate) fn give_to(self, attributes: &Attributes) {
@@ -205,6 +214,7 @@ pub(crate) fn delete(
 
 /// Sets an attribute. Its older value is deleted first (MPI-5.0 section 7.7.2).
 pub(crate) fn set(
+    language: Language,
     kind: ObjectKind,
     object: usize,
     attributes: &Attributes,
@@ -215,7 +225,7 @@ pub(crate) fn set(
     if let Some(before) = attributes.take(number) {
         call_delete_taken(object, attributes, before)?;
     }
-    match attributes.add(keyval, value.expose_provenance()) {
+    match attributes.add(keyval, AttributeValue::new(language, value.expose_provenance())) {
         None => Ok(()),
         // Another thread or the delete function has set the attribute meanwhile. That value is
         // deleted.
@@ -225,6 +235,7 @@ pub(crate) fn set(
 
 /// The value of an attribute.
 pub(crate) fn value(
+    language: Language,
     kind: ObjectKind,
     attributes: &Attributes,
     number: c_int,
@@ -233,7 +244,7 @@ pub(crate) fn value(
     if found.is_none() {
         key(kind, number)?;
     }
-    Ok(found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const()))
+    Ok(found.map(|value| std::ptr::with_exposed_provenance(value.seen_by(language))))
 }
 
 /// Test for communicators: tests/c/attr_comm.c; for datatypes: tests/c/attr_type.c. The functions
@@ -244,9 +255,27 @@ pub(crate) fn create_keyval(
     delete: Option<CommDeleteAttrFunction>,
     extra_state: *mut c_void,
 ) -> Result<c_int> {
+    create_keyval_with(kind, copy, delete, None, extra_state)
+}
+
+/// Test: tests/c/attr_fortran.c.
+pub(crate) fn create_keyval_with(
+    kind: ObjectKind,
+    copy: Option<CommCopyAttrFunction>,
+    delete: Option<CommDeleteAttrFunction>,
+    destructor: Option<DestructorFunction>,
+    extra_state: *mut c_void,
+) -> Result<c_int> {
     let copy = copying(copy.map_or(0, |function| function as usize));
     let delete = deleting(delete.map_or(0, |function| function as usize));
-    objects().keyvals.create(kind, copy, delete, extra_state.expose_provenance())
+    objects().keyvals.create(|number| Keyval {
+        number,
+        kind,
+        copy,
+        delete,
+        extra_state: extra_state.expose_provenance(),
+        dropped_with: destructor.map(|end| ExtraState::new(extra_state, Some(end)) as _),
+    })
 }
 
 /// Frees the program's reference to a key, which stays valid for attributes that have it.
@@ -257,25 +286,32 @@ pub(crate) fn free_keyval(kind: ObjectKind, keyval: c_int) -> Result<c_int> {
 
 /// MPI-5.0 section 7.7.2; section 9.1.2 for the predefined attributes, which each communicator has.
 pub(crate) fn comm_get_attr(
+    language: Language,
     library: &'static Running,
     comm: &CommArgument,
     keyval: c_int,
 ) -> Result<Option<*const c_void>> {
     if is_predefined(keyval) {
-        return Ok(predefined(library, keyval).map(<*const c_int>::cast));
+        return Ok(predefined(library, keyval).map(|attribute| attribute.seen_by(language)));
     }
-    value(ObjectKind::Comm, &comm.attributes, keyval)
+    value(language, ObjectKind::Comm, &comm.attributes, keyval)
 }
 
 /// The texts of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE are read here; later changes of the
 /// texts have no effect.
 pub(crate) fn comm_set_attr(
+    language: Language,
     library: &Running,
     comm: &CommArgument,
     keyval: c_int,
     value: *mut c_void,
 ) -> Result<()> {
     match keyval {
+        MPIX_MCA_COLL | MPIX_COLL_BASE_ASSOCIATIVE if language == Language::Fortran => {
+            let text =
+                format!("comm_keyval: the attribute of key {keyval} is a text, not a number");
+            return Err(MpiError::new(abi::MPI_ERR_KEYVAL, text));
+        }
         MPIX_MCA_COLL => {
             let name = given_text(value)?;
             let component = Component::named(name.trim()).map_err(|bad| {
@@ -299,7 +335,7 @@ pub(crate) fn comm_set_attr(
         }
         _ => {}
     }
-    set(ObjectKind::Comm, comm.handle, &comm.attributes, keyval, value)
+    set(language, ObjectKind::Comm, comm.handle, &comm.attributes, keyval, value)
 }
 
 /// The value of an attribute that `mpi-ext.h` defines as a string.
@@ -323,20 +359,22 @@ pub(crate) fn comm_delete_attr(
 }
 
 pub(crate) fn type_set_attr(
+    language: Language,
     _: &Running,
     datatype: Named<TypeRef<'_>>,
     keyval: c_int,
     value: *mut c_void,
 ) -> Result<()> {
-    set(ObjectKind::Type, datatype.handle, &datatype.attributes, keyval, value)
+    set(language, ObjectKind::Type, datatype.handle, &datatype.attributes, keyval, value)
 }
 
 pub(crate) fn type_get_attr(
+    language: Language,
     _: &Running,
     datatype: Named<TypeRef<'_>>,
     keyval: c_int,
 ) -> Result<Option<*const c_void>> {
-    value(ObjectKind::Type, &datatype.attributes, keyval)
+    value(language, ObjectKind::Type, &datatype.attributes, keyval)
 }
 
 pub(crate) fn type_delete_attr(
@@ -351,16 +389,17 @@ static HOST_VALUE: c_int = abi::MPI_PROC_NULL;
 static IO_VALUE: c_int = abi::MPI_ANY_SOURCE;
 static TRUE_VALUE: c_int = 1;
 
-/// The address of a predefined attribute's value, if it is set.
-fn predefined(library: &'static Running, keyval: c_int) -> Option<*const c_int> {
-    match keyval {
-        abi::MPI_TAG_UB => Some(&library.attribute_values.tag_ub),
-        abi::MPI_HOST => Some(&HOST_VALUE),
-        abi::MPI_IO => Some(&IO_VALUE),
-        abi::MPI_WTIME_IS_GLOBAL => Some(&TRUE_VALUE),
-        abi::MPI_APPNUM => library.attribute_values.appnum.as_ref().map(std::ptr::from_ref),
-        abi::MPI_UNIVERSE_SIZE => Some(&library.attribute_values.universe_size),
-        abi::MPI_LASTUSEDCODE => Some(errorcodes::last_used()),
-        _ => None,
-    }
+/// A predefined attribute, if it is set.
+fn predefined(library: &'static Running, keyval: c_int) -> Option<Predefined> {
+    let values = &library.attribute_values;
+    Some(match keyval {
+        abi::MPI_TAG_UB => (&values.tag_ub).into(),
+        abi::MPI_HOST => (&HOST_VALUE).into(),
+        abi::MPI_IO => (&IO_VALUE).into(),
+        abi::MPI_WTIME_IS_GLOBAL => (&TRUE_VALUE).into(),
+        abi::MPI_APPNUM => values.appnum.as_ref()?.into(),
+        abi::MPI_UNIVERSE_SIZE => (&values.universe_size).into(),
+        abi::MPI_LASTUSEDCODE => errorcodes::last_used(),
+        _ => return None,
+    })
 }

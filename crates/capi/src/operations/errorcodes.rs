@@ -3,6 +3,7 @@
 
 use crate::state::locked;
 use crate::state::objects::objects;
+use crate::state::predefined::Predefined;
 use oxmpi_abi::constants as abi;
 use oxmpi_objects::error::Result;
 use oxmpi_objects::errorcode::ErrorCodes;
@@ -12,8 +13,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// The value of the attribute MPI_LASTUSEDCODE, whose address programs get.
 static LAST_USED: AtomicI32 = AtomicI32::new(abi::MPI_ERR_LASTCODE);
 
-pub(crate) fn last_used() -> *const c_int {
-    LAST_USED.as_ptr()
+pub(crate) fn last_used() -> Predefined {
+    let value = LAST_USED.load(Ordering::Relaxed) as isize;
+    Predefined { address: LAST_USED.as_ptr().cast_const().cast(), value }
 }
 
 fn change(change: impl FnOnce(&mut ErrorCodes) -> Result<()>) -> Result<()> {

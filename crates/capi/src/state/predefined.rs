@@ -1,8 +1,9 @@
-//! The attributes that the library sets (MPI-5.0 section 9.1.2). Programs get the addresses of
-//! their integer values.
+//! The attributes that the library sets (MPI-5.0 section 9.1.2). C programs get the addresses of
+//! their integer values, and Fortran programs the values.
 
+use oxmpi_objects::attribute::Language;
 use oxmpi_rt_client::client::{Client, UNIVERSE_SIZE_VARIABLE};
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 /// Values that are fixed by the initialisation of MPI.
 #[derive(Debug)]
@@ -29,5 +30,26 @@ impl AttributeValues {
             appnum: is_launched.then_some(boot.app as c_int),
             universe_size: c_int::try_from(slots.max(boot.size)).unwrap_or(c_int::MAX),
         }
+    }
+}
+
+/// One attribute.
+pub(crate) struct Predefined {
+    pub(crate) address: *const c_void,
+    pub(crate) value: isize,
+}
+
+impl Predefined {
+    pub(crate) fn seen_by(&self, language: Language) -> *const c_void {
+        match language {
+            Language::C => self.address,
+            Language::Fortran => std::ptr::without_provenance(self.value.cast_unsigned()),
+        }
+    }
+}
+
+impl From<&c_int> for Predefined {
+    fn from(variable: &c_int) -> Predefined {
+        Predefined { address: (&raw const *variable).cast(), value: *variable as isize }
     }
 }

@@ -8,23 +8,29 @@ use crate::operations::names::kept;
 use crate::state::handlers::HandlerKind;
 use crate::state::library::Running;
 use crate::state::objects::objects;
+use crate::state::predefined::Predefined;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Errhandler, Info as InfoHandle};
 use oxmpi_core::window::Facts;
-use oxmpi_objects::attribute::ObjectKind;
+use oxmpi_objects::attribute::{Language, ObjectKind};
 use oxmpi_objects::error::Result;
 use oxmpi_objects::group::Group;
 use oxmpi_objects::info::Info;
 use std::ffi::{c_int, c_void};
 
-/// The address of a predefined attribute's value; for MPI_WIN_BASE the value itself.
-fn predefined(facts: &Facts, keyval: c_int) -> Option<*const c_void> {
+/// A predefined attribute. The address of MPI_WIN_BASE is the value itself.
+fn predefined(facts: &Facts, keyval: c_int) -> Option<Predefined> {
     Some(match keyval {
-        abi::MPI_WIN_BASE => std::ptr::with_exposed_provenance(facts.base),
-        abi::MPI_WIN_SIZE => (&raw const facts.size).cast(),
-        abi::MPI_WIN_DISP_UNIT => (&raw const facts.disp_unit).cast(),
-        abi::MPI_WIN_CREATE_FLAVOR => (&raw const facts.flavor).cast(),
-        abi::MPI_WIN_MODEL => (&raw const facts.model).cast(),
+        abi::MPI_WIN_BASE => Predefined {
+            address: std::ptr::with_exposed_provenance(facts.base),
+            value: facts.base.cast_signed(),
+        },
+        abi::MPI_WIN_SIZE => {
+            Predefined { address: (&raw const facts.size).cast(), value: facts.size }
+        }
+        abi::MPI_WIN_DISP_UNIT => (&facts.disp_unit).into(),
+        abi::MPI_WIN_CREATE_FLAVOR => (&facts.flavor).into(),
+        abi::MPI_WIN_MODEL => (&facts.model).into(),
         _ => return None,
     })
 }
@@ -69,23 +75,25 @@ pub(crate) fn win_get_errhandler(_: &Running, win: &WinArgument) -> Result<Errha
 }
 
 pub(crate) fn win_set_attr(
+    language: Language,
     _: &Running,
     win: &WinArgument,
     keyval: c_int,
     value: *mut c_void,
 ) -> Result<()> {
-    set(ObjectKind::Win, win.handle, &win.attributes, keyval, value)
+    set(language, ObjectKind::Win, win.handle, &win.attributes, keyval, value)
 }
 
 /// MPI-5.0 section 7.7.4, and section 12.2.6 for the predefined attributes.
 pub(crate) fn win_get_attr(
+    language: Language,
     _: &Running,
     win: &WinArgument,
     keyval: c_int,
 ) -> Result<Option<*const c_void>> {
     match predefined(&win.facts, keyval) {
-        Some(value) => Ok(Some(value)),
-        None => value(ObjectKind::Win, &win.attributes, keyval),
+        Some(attribute) => Ok(Some(attribute.seen_by(language))),
+        None => value(language, ObjectKind::Win, &win.attributes, keyval),
     }
 }
 
