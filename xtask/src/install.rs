@@ -8,6 +8,7 @@
 //! lib/libmpi_abi.so.1         the library, with links libmpi_abi.so, libmpi_abi.so.0, libmpi.so
 //! lib/pkgconfig/oxmpi.pc      for pkg-config, with links mpi.pc, mpich.pc, ompi-c.pc and others
 //! lib/libmpifort_oxmpi.so.1   the entry points of Fortran, with the link libmpifort_oxmpi.so
+//! lib/libmpi.so.12            for programs built for MPICH, with the link libmpich.so.12
 //! lib/oxmpi/modules           Fortran modules that mpifort has compiled, a directory each
 //! include/mpi.h               generated from the tables of crates/abi
 //! include/mpi-ext.h           functions beyond MPI-5.0, from the same tables
@@ -50,6 +51,8 @@ const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 const FORTRAN_LIBRARY: &str = "libmpifort_oxmpi.so.1";
 const FORTRAN_LIBRARY_LINK: &str = "libmpifort_oxmpi.so";
+const MPICH_LIBRARY: &str = "libmpi.so.12";
+const MPICH_LIBRARY_LINK: &str = "libmpich.so.12";
 
 #[rustfmt::skip] // a table
 const SHARED_DIRECTORIES: [&str; 9] = [
@@ -130,7 +133,9 @@ pub(crate) struct InstallOptions {
 }
 
 pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
-    let packages = ["-p", "oxmpi-cli", "-p", "oxmpi-capi", "-p", "oxmpi-fortran"];
+    let packages = ["oxmpi-cli", "oxmpi-capi", "oxmpi-fortran", "oxmpi-face-mpich"]
+        .into_iter()
+        .flat_map(|package| ["-p", package]);
     let build = Run::cargo().args(["build", "--locked"]).args(packages);
     if release { build.arg("--release") } else { build }.show()?;
     let built = target_directory().join(if release { "release" } else { "debug" });
@@ -146,6 +151,10 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     link(FORTRAN_LIBRARY, &prefix.join("lib").join(FORTRAN_LIBRARY_LINK))?;
     manifest.file(&format!("lib/{FORTRAN_LIBRARY}"));
     manifest.file(&format!("lib/{FORTRAN_LIBRARY_LINK}"));
+    copy(&built.join("libmpi_mpich.so"), &prefix.join("lib").join(MPICH_LIBRARY))?;
+    link(MPICH_LIBRARY, &prefix.join("lib").join(MPICH_LIBRARY_LINK))?;
+    manifest.file(&format!("lib/{MPICH_LIBRARY}"));
+    manifest.file(&format!("lib/{MPICH_LIBRARY_LINK}"));
     manifest.file("bin/oxmpi");
     manifest.file(&format!("lib/{LIBRARY}"));
     for name in PROGRAM_LINKS {

@@ -30,6 +30,7 @@ pub mod constants;
 #[macro_use]
 pub mod errors;
 pub mod extensions;
+pub mod foreign;
 pub mod fortran;
 pub mod functions;
 mod header;

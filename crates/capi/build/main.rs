@@ -15,8 +15,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build");
 
     let faces: String = oxmpi_abi::table::functions().iter().map(face::face).collect();
-    fs::write(out.join("face.rs"), faces)?;
+    fs::write(out.join("face.rs"), faces + &addresses())?;
     link_arguments(out)
+}
+
+/// The table by which the libraries of this installation for other ABIs call functions past symbols
+/// of the same names.
+fn addresses() -> String {
+    let all = oxmpi_abi::table::functions();
+    let fields: String =
+        all.iter().map(|function| format!("    {0}: {0},\n", function.name)).collect();
+    format!(
+        "{}\n#[unsafe(no_mangle)]\npub(crate) static oxmpi_functions: FunctionTable = FunctionTable {{\n    \
+         functions: {},\n{fields}}};\n",
+        oxmpi_abi::table::address_table(),
+        all.len()
+    )
 }
 
 /// The compiler's version script exports only the `PMPI_` functions, since the weak `MPI_` names
@@ -24,9 +38,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// joins the two scripts; GNU ld refuses.
 fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
-    fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; };\n")?;
+    fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; oxmpi_functions; };\n")?;
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", script.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    // The table of addresses has this library's functions, whatever library comes first.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     // The symbols around the list of transports must not be exported.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,start-stop-visibility=hidden");
     order_functions()

@@ -164,8 +164,14 @@ impl Body {
         body.add_all(procedure);
         let Body { before, given, after, .. } = body;
         let call = format!("c::{prefix}{}({})", procedure.callee, given.join(", "));
+        let is_completion = |argument: &&FunctionArgument| {
+            argument.argument.kind.word == "request" && argument.argument.intent != Intent::Out
+        };
+        let mut arguments = procedure.arguments.iter().filter_map(|argument| argument.c);
+        // The call may have completed a duplication.
+        let settle = if arguments.any(|c| is_completion(&c)) { "settle(); " } else { "" };
         match procedure.has_ierror {
-            true => format!("{before} let code = {call}; {after} put(ierror, code);"),
+            true => format!("{before} let code = {call}; {after} {settle} put(ierror, code);"),
             false => {
                 format!("{before} {call}{}", if procedure.result.is_some() { "" } else { ";" })
             }
@@ -266,6 +272,12 @@ impl Body {
                 let _ = write!(self.after, "request::look({name}); ");
             }
             return format!("{word}::input({name})");
+        }
+        if procedure.name.starts_with("MPI_Comm_idup") && name == "newcomm" {
+            // The C library stores the communicator when the request completes.
+            let _ = write!(self.before, "let newcomm_c = PENDING.cell(newcomm); ");
+            let _ = write!(self.after, "if code != 0 {{ PENDING.remove(newcomm_c); }} settle(); ");
+            return "newcomm_c".to_owned();
         }
         match facts.intent {
             Intent::Out => {

@@ -9,13 +9,11 @@ pub(crate) mod request;
 use crate::c;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Status;
+pub(crate) use oxmpi_foreign::{Handles, PendingHandles, Room, UNSET, Whole};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 include!(concat!(env!("OUT_DIR"), "/sentinels.rs"));
-
-/// The start value of a C handle that a function may store. No handle has this value.
-pub(crate) const UNSET: usize = usize::MAX;
 
 /// The start value of an index or a number that a function may store.
 pub(crate) const UNSET_INDEX: c_int = c_int::MIN;
@@ -118,61 +116,13 @@ pub(crate) unsafe fn put_indices(indices: *mut c_int, count: c_int, place: *mut 
     unsafe { put(place, count) };
 }
 
-/// The integers that count something.
-pub(crate) trait Whole: Copy {
-    fn whole(self) -> i64;
-}
+/// Communicators that the C library stores when a duplication completes.
+pub(crate) static PENDING: PendingHandles = PendingHandles::new();
 
-impl Whole for c_int {
-    fn whole(self) -> i64 {
-        self.into()
-    }
-}
-
-impl Whole for i64 {
-    fn whole(self) -> i64 {
-        self
-    }
-}
-
-impl Whole for isize {
-    fn whole(self) -> i64 {
-        self as i64
-    }
-}
-
-/// An array of C handles, which needs no allocation if it is short.
-pub(crate) struct Handles {
-    short: [usize; SHORT],
-    long: Vec<usize>,
-    len: usize,
-}
-
-const SHORT: usize = 32;
-
-impl Handles {
-    fn new(count: impl Whole, handle: impl Fn(usize) -> usize) -> Handles {
-        let len = usize::try_from(count.whole()).unwrap_or(0);
-        let mut handles = Handles { short: [0; SHORT], long: Vec::new(), len };
-        if len > SHORT {
-            handles.long.extend((0..len).map(handle));
-        } else {
-            handles.short.iter_mut().take(len).enumerate().for_each(|(at, to)| *to = handle(at));
-        }
-        handles
-    }
-
-    fn all(&self) -> &[usize] {
-        if self.len > SHORT { &self.long } else { self.short.get(..self.len).unwrap_or(&[]) }
-    }
-
-    pub(crate) fn as_ptr(&self) -> *const usize {
-        self.all().as_ptr()
-    }
-
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut usize {
-        if self.len > SHORT { self.long.as_mut_ptr() } else { self.short.as_mut_ptr() }
-    }
+/// Stores the communicators of completed duplications.
+#[inline(always)]
+pub(crate) fn settle() {
+    PENDING.settle(|place, handle| unsafe { comm::output(place, handle) });
 }
 
 macro_rules! handles {
@@ -400,27 +350,4 @@ pub(crate) unsafe fn stripped(start: *const c_char, len: usize) -> Text {
     let bytes = without_padding(unsafe { characters(start, len) });
     let begin = bytes.iter().position(|byte| *byte != b' ').unwrap_or(0);
     closed(bytes.get(begin..).unwrap_or(bytes))
-}
-
-/// Room for a C string that a function stores.
-pub(crate) struct Room(Vec<u8>);
-
-impl Room {
-    pub(crate) fn new(bytes: usize) -> Room {
-        Room(vec![0; bytes.max(1)])
-    }
-
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut c_char {
-        self.0.as_mut_ptr().cast()
-    }
-
-    /// Copies the string to a CHARACTER variable, and fills it with blanks.
-    pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
-        let text = self.0.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        let copied = text.len().min(len);
-        unsafe {
-            ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), copied);
-            ptr::write_bytes(to.add(copied), b' ', len - copied);
-        }
-    }
 }

@@ -12,21 +12,8 @@ use crate::sections::ArrayDescriptor;
 use crate::{by_hand, c};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Offset, Status};
+use oxmpi_foreign::EndsPanics;
 use std::ffi::{c_char, c_int, c_void};
-
-/// A guard in the frame of every entry point. Its drop runs only while the function unwinds: an
-/// exception of the program passes, but a panic of this library must not reach Fortran.
-struct EndsPanics;
-
-impl Drop for EndsPanics {
-    #[cold]
-    #[inline(never)]
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
-    }
-}
 
 /// Defines an entry point under the first name, and gives it the others as weak names.
 macro_rules! entry {

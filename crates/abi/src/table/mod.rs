@@ -211,3 +211,23 @@ pub fn functions() -> &'static [Function] {
     });
     &FUNCTIONS
 }
+
+/// The Rust text of `FunctionTable`: a C structure with the address of each function, by which
+/// libraries of this installation call functions of `libmpi_abi.so.1` past symbols of the same
+/// names. `functions` is its size in functions, by which a library of another build is found.
+pub fn address_table() -> String {
+    let mut text = String::from(
+        "/// The addresses of all functions.\n#[repr(C)]\n#[allow(non_snake_case)]\n\
+         pub(crate) struct FunctionTable {\n    pub(crate) functions: usize,\n",
+    );
+    for function in functions() {
+        let types: Vec<_> = function.arguments.iter().map(FunctionArgument::rust_type).collect();
+        text += &format!(
+            "    pub(crate) {}: unsafe extern \"C-unwind\" fn({}) -> {},\n",
+            function.name,
+            types.join(", "),
+            rust_base(function.result)
+        );
+    }
+    text + "}\n"
+}

@@ -1,21 +1,5 @@
 //! Export of functions under their two names.
 
-/// A guard in the frame of every function; its drop runs only while the function unwinds. C++
-/// exceptions of the program pass through. A panic of the library ends the process, even if the
-/// program would catch it.
-pub(crate) struct EndsPanics;
-
-impl Drop for EndsPanics {
-    #[cold]
-    #[inline(never)]
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            // The panic hook has printed the message.
-            std::process::abort();
-        }
-    }
-}
-
 /// Defines functions of the interface, each as `fn MPI_X(argument: Type, ...) -> Result { body }`.
 ///
 /// The body becomes an `unsafe extern "C-unwind"` function that first notes the call
@@ -36,7 +20,7 @@ macro_rules! mpi {
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
             $crate::state::call_note::entered(const { ::oxmpi_abi::FuncId::$name.index() });
-            let ends = $crate::face::export::EndsPanics;
+            let ends = ::oxmpi_foreign::EndsPanics;
             let body = move || -> $result { $body };
             let result = body();
             ::std::mem::forget(ends);

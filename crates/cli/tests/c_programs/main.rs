@@ -9,9 +9,12 @@
 //! are `night::TRANSPORT::PROGRAM::RANKS`, which are ignored by default (`cargo xtask nightly`, or
 //! `cargo nextest run --run-ignored all`).
 //!
+//! Most programs are also compiled for another MPI's ABI ([`faces`]): `mpich::PROGRAM::RANKS`.
+//!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod faces;
 mod head;
 #[path = "../support/mod.rs"]
 mod support;
@@ -57,6 +60,7 @@ fn main() {
             }
         }
     }
+    trials.extend(names().iter().flat_map(|name| faces::trials(name)));
     trials.extend(EXAMPLES.iter().flat_map(trials_of_example));
     libtest_mimic::run(&arguments, trials).exit();
 }

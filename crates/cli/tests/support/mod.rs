@@ -217,7 +217,11 @@ pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
 
 /// Runs a compiler, unless a result exists for the same arguments, source, headers next to it and
 /// installed headers.
-fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<PathBuf, String> {
+pub(crate) fn compile_once(
+    source: &Path,
+    mut compiler: Command,
+    name: &str,
+) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());
     let mut key = DefaultHasher::new();
     format!("{compiler:?}").hash(&mut key);

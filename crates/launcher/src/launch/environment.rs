@@ -34,9 +34,21 @@ fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
             value.push(path);
         }
         set(&mut env, OsStr::new("LD_LIBRARY_PATH"), value);
+        // mpi4py's wheel searches other places before LD_LIBRARY_PATH.
+        let face = directory.join(MPICH_FACE);
+        let is_chosen = env.iter().any(|(key, _)| MPI4PY.iter().any(|name| key == name));
+        if !is_chosen && face.exists() {
+            set(&mut env, OsStr::new(MPI4PY[0]), face.into_os_string());
+        }
     }
     env
 }
+
+/// The library for programs built for MPICH, in the directory of this library.
+const MPICH_FACE: &str = "libmpi.so.12";
+
+/// Variables that name the MPI library of mpi4py, or its ABI.
+const MPI4PY: [&str; 2] = ["MPI4PY_LIBMPI", "MPI4PY_MPIABI"];
 
 /// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
 pub(super) fn environment(

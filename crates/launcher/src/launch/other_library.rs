@@ -2,7 +2,8 @@
 //! rank, without an error.
 //!
 //! Such a program names its library in the dynamic section (ELF, DT_NEEDED). A script, a static
-//! program, and a program that loads its MPI library later name none, and are run.
+//! program, and a program that loads its MPI library later name none, and are run. So are programs
+//! for which this installation has a library of that name.
 
 use std::fs::File;
 use std::path::Path;
@@ -34,10 +35,12 @@ const OTHERS: [(&str, &str); 11] = [
     ("libmpt.so", "HPE MPT"),
 ];
 
-/// Refuses a program that is linked against another MPI library and not against one of the standard
-/// ABI.
-pub(super) fn refuse(program: &Path) -> Result<(), LaunchError> {
-    let Some((library, owner)) = other_of(needed(program)) else { return Ok(()) };
+/// Refuses a program that is linked against another MPI library, not against one of the standard
+/// ABI or of this installation, whose libraries are in `own`.
+pub(super) fn refuse(program: &Path, own: Option<&Path>) -> Result<(), LaunchError> {
+    let is_own = |name: &String| own.is_some_and(|own| own.join(name).exists());
+    let names = needed(program);
+    let Some((library, owner)) = other_of(names, is_own) else { return Ok(()) };
     Err(LaunchError::OtherLibrary { program: program.to_path_buf(), library, owner })
 }
 
@@ -45,11 +48,14 @@ pub(super) fn is_standard(program: &Path) -> bool {
     needed(program).iter().any(|name| name.starts_with(STANDARD))
 }
 
-fn other_of(needed: Vec<String>) -> Option<(String, &'static str)> {
+fn other_of(
+    needed: Vec<String>,
+    is_own: impl Fn(&String) -> bool,
+) -> Option<(String, &'static str)> {
     if needed.iter().any(|name| name.starts_with(STANDARD)) {
         return None;
     }
-    needed.into_iter().find_map(|name| {
+    needed.into_iter().filter(|name| !is_own(name)).find_map(|name| {
         let (_, owner) = OTHERS.iter().find(|(other, _)| name.starts_with(other))?;
         Some((name, *owner))
     })
@@ -108,7 +114,10 @@ mod tests {
 
     #[test]
     fn other_libraries_are_known_by_their_names() {
-        let other = |names: &[&str]| other_of(names.iter().map(ToString::to_string).collect());
+        let other = |names: &[&str]| {
+            let names = names.iter().map(ToString::to_string).collect();
+            other_of(names, |name| name == "libmpich.so.77")
+        };
         let whose = |names: &[&str]| other(names).map(|(_, owner)| owner);
         assert_eq!(
             other(&["libc.so.6", "libmpi.so.40"]),
@@ -126,6 +135,9 @@ mod tests {
             assert_eq!(other(ours), None, "{ours:?}");
         }
         assert_eq!(other(&["libmpi.so", "libmpimodel.so.1", "libmpifr.so.0"]), None);
+        // A library of the installation.
+        assert_eq!(other(&["libmpich.so.77"]), None);
+        assert_eq!(whose(&["libmpich.so.77", "libmpi.so.40"]), Some("Open MPI"));
     }
 
     #[test]

@@ -423,7 +423,8 @@ impl Crew<'_> {
         }
         let mut all: Vec<usize> = self.here.iter().map(|rank| self.app_of(*rank)).collect();
         all.dedup();
-        all.into_iter().try_for_each(|app| other_library::refuse(&self.apps[app].path))
+        let own = self.launch.library_directory.as_deref();
+        all.into_iter().try_for_each(|app| other_library::refuse(&self.apps[app].path, own))
     }
 
     /// Whether ranks of this host use sockets among themselves.

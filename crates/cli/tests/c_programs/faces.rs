@@ -1,0 +1,87 @@
+//! The programs, compiled with the header of MPICH and run on the library for such programs.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::head::Head;
+use crate::support::{compile_once, prefix};
+use crate::transport_options::TransportOptions;
+use crate::{mpirun, output_of, path_of};
+
+/// Programs that run every day: handles, statuses, callbacks and constants of every kind.
+const EVERY_DAY: [&str; 13] = [
+    "attr_comm",
+    "cart_create",
+    "coll_short",
+    "comm_idup",
+    "errhandler_user",
+    "errors_added",
+    "file_view",
+    "grequest_basic",
+    "handles_int",
+    "ops_user_strided",
+    "spawn",
+    "types_contents",
+    "win_lock",
+];
+
+/// Programs for which the other ABI has no place, with the reason.
+const OF_OTHER_ABI: [(&str, &str); 19] = [
+    ("any_time", "MPI_Abi_get_version and its like"),
+    ("comm_from_group", "a limit of MPI_MAX_STRINGTAG_LEN, which is shorter there"),
+    ("dist_graph", "MPI_UNWEIGHTED is no constant there"),
+    ("errhandler_user", "a handler cannot change the code there"),
+    ("errors_args", "MPI_Abi_get_version and its like"),
+    ("attr_fortran", "mpi-ext.h"),
+    ("extra_state", "mpi-ext.h"),
+    ("fortran_abi", "MPI_Abi_get_version and its like"),
+    ("group_errors", "numbers that are special ranks there"),
+    ("info_basic", "MPI_Abi_get_version and its like"),
+    ("init_state", "MPI_Get_version returns 4.1 there"),
+    ("mpit_events", "callbacks get the safety level of the standard ABI"),
+    ("mpit_pvars", "the numbers of classes"),
+    ("mpit_threads", "callbacks get the safety level of the standard ABI"),
+    ("neighbor_dist_graph", "MPI_UNWEIGHTED is no constant there"),
+    ("persistent_vector", "MPI_UNWEIGHTED is no constant there"),
+    ("types_f90", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
+    ("types_predefined", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
+    ("ulfm", "mpi-ext.h"),
+];
+
+pub(crate) fn trials(name: &str) -> Option<Trial> {
+    let source = std::fs::read_to_string(path_of(name)).ok()?;
+    let head = Head::read(&source).ok()?;
+    if OF_OTHER_ABI.iter().any(|(other, _)| *other == name) {
+        return None;
+    }
+    let ranks = head.ranks.iter().copied().find(|ranks| *ranks > 1).unwrap_or(1);
+    let is_nightly = !EVERY_DAY.contains(&name);
+    let night = if is_nightly { "night::" } else { "" };
+    let program = name.to_owned();
+    let test = move || says_ok(&program, ranks, is_nightly);
+    let title = format!("{night}mpich::{name}::{ranks}");
+    Some(Trial::test(title, test).with_ignored_flag(is_nightly))
+}
+
+fn says_ok(name: &str, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
+    let program = compiled(name)?;
+    let mut command = mpirun(TransportOptions::Shm, ranks, is_nightly);
+    let out = output_of(command.arg(&program))?;
+    match out.lines().last() {
+        Some("ok") => Ok(()),
+        _ => Err(format!("{command:?}: the last line is not 'ok':\n{out}").into()),
+    }
+}
+
+fn compiled(name: &str) -> Result<PathBuf, String> {
+    let header = std::env::var_os("OXMPI_TEST_MPICH_HEADER")
+        .ok_or("OXMPI_TEST_MPICH_HEADER is not set: run 'cargo xtask test'")?;
+    let include = PathBuf::from(header).with_file_name("");
+    let (source, lib) = (path_of(name), prefix().join("lib"));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-g", "-w", "-pthread", "-I"]).arg(include).arg(&source);
+    cc.arg(format!("-L{}", lib.display())).args(["-l:libmpi.so.12", "-lm", "-ldl"]);
+    compile_once(&source, cc, &format!("{name}_mpich"))
+}

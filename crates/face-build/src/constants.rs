@@ -1,0 +1,222 @@
+//! The conversions of handles and numbers, one function for each set of constants and direction.
+
+use std::fmt::Write;
+
+use oxmpi_abi::foreign::ForeignConstant;
+
+use crate::set;
+
+/// The sets of numbers: the name of the conversion, and how the names of its constants begin.
+/// Other numbers stay as they are.
+const NUMBERS: [(&str, &[&str]); 5] = [
+    ("darg", &["MPI_DISTRIBUTE_DFLT_DARG"]),
+    ("rank", &["MPI_ANY_SOURCE", "MPI_PROC_NULL", "MPI_ROOT"]),
+    ("tag", &["MPI_ANY_TAG"]),
+    (
+        "keyval",
+        &[
+            "MPI_KEYVAL_INVALID",
+            "MPI_TAG_UB",
+            "MPI_IO",
+            "MPI_HOST",
+            "MPI_WTIME_IS_GLOBAL",
+            "MPI_APPNUM",
+            "MPI_LASTUSEDCODE",
+            "MPI_UNIVERSE_SIZE",
+            "MPI_WIN_BASE",
+            "MPI_WIN_SIZE",
+            "MPI_WIN_DISP_UNIT",
+            "MPI_WIN_CREATE_FLAVOR",
+            "MPI_WIN_MODEL",
+        ],
+    ),
+    ("code", &["MPI_ERR_", "MPI_T_ERR_", "MPI_SUCCESS"]),
+];
+
+/// The sets of constants that are the only good values of an argument, by the name of the
+/// argument. A number that is none of them becomes one that the library refuses.
+pub(crate) const CHOICES: [(&str, &[&str]); 19] = [
+    ("result", &["MPI_IDENT", "MPI_CONGRUENT", "MPI_SIMILAR", "MPI_UNEQUAL"]),
+    ("order", &["MPI_ORDER_"]),
+    ("typeclass", &["MPI_TYPECLASS_"]),
+    ("whence", &["MPI_SEEK_"]),
+    ("lock_type", &["MPI_LOCK_"]),
+    ("topology", &["MPI_CART", "MPI_GRAPH", "MPI_DIST_GRAPH", "MPI_UNDEFINED"]),
+    ("split_type", &["MPI_COMM_TYPE_", "MPI_UNDEFINED"]),
+    (
+        "array_of_distribs",
+        &["MPI_DISTRIBUTE_BLOCK", "MPI_DISTRIBUTE_CYCLIC", "MPI_DISTRIBUTE_NONE"],
+    ),
+    ("combiner", &["MPI_COMBINER_"]),
+    ("required", &["MPI_THREAD_"]),
+    ("provided", &["MPI_THREAD_"]),
+    ("verbosity", &["MPI_T_VERBOSITY_"]),
+    ("bind", &["MPI_T_BIND_"]),
+    ("scope", &["MPI_T_SCOPE_"]),
+    ("var_class", &["MPI_T_PVAR_CLASS_"]),
+    ("ordering", &["MPI_T_SOURCE_"]),
+    ("safety", &["MPI_T_CB_REQUIRE_"]),
+    ("flavor", &["MPI_WIN_FLAVOR_"]),
+    ("model", &["MPI_WIN_SEPARATE", "MPI_WIN_UNIFIED"]),
+];
+
+/// The sets of bits.
+pub(crate) const BITS: [(&str, &[&str]); 2] = [
+    (
+        "assert",
+        &[
+            "MPI_MODE_NOCHECK",
+            "MPI_MODE_NOSTORE",
+            "MPI_MODE_NOPUT",
+            "MPI_MODE_NOPRECEDE",
+            "MPI_MODE_NOSUCCEED",
+        ],
+    ),
+    (
+        "amode",
+        &[
+            "MPI_MODE_APPEND",
+            "MPI_MODE_CREATE",
+            "MPI_MODE_DELETE_ON_CLOSE",
+            "MPI_MODE_EXCL",
+            "MPI_MODE_RDONLY",
+            "MPI_MODE_RDWR",
+            "MPI_MODE_SEQUENTIAL",
+            "MPI_MODE_UNIQUE_OPEN",
+            "MPI_MODE_WRONLY",
+        ],
+    ),
+];
+
+/// The handle types and the words of the table for them.
+pub(crate) const HANDLES: [(&str, &str); 11] = [
+    ("MPI_Comm", "comm"),
+    ("MPI_Datatype", "datatype"),
+    ("MPI_Errhandler", "errhandler"),
+    ("MPI_File", "file"),
+    ("MPI_Group", "group"),
+    ("MPI_Info", "info"),
+    ("MPI_Message", "message"),
+    ("MPI_Op", "op"),
+    ("MPI_Request", "request"),
+    ("MPI_Session", "session"),
+    ("MPI_Win", "win"),
+];
+
+pub(crate) fn text(all: &[ForeignConstant]) -> String {
+    let mut text = String::new();
+    for (name, prefixes) in NUMBERS {
+        let pairs = set(all, prefixes);
+        for (end, is_in) in [("in", true), ("out", false)] {
+            // Codes that the program adds are above the last constant.
+            let last = all.iter().find(|one| name == "code" && one.name == "MPI_ERR_LASTCODE");
+            let other = last.map_or("other => other".to_owned(), |last| {
+                let (from, to) = sides(last, is_in);
+                format!(
+                    "other if other > {from} => other.wrapping_add({}), other => other",
+                    to - from
+                )
+            });
+            number(&mut text, &format!("{name}_{end}"), &pairs, is_in, &other);
+        }
+    }
+    for (name, prefixes) in CHOICES {
+        let pairs = set(all, prefixes);
+        number(&mut text, &format!("{name}_in"), &pairs, true, "_ => NO_CHOICE");
+        number(&mut text, &format!("{name}_out"), &pairs, false, "other => other");
+    }
+    for (name, prefixes) in BITS {
+        let pairs = set(all, prefixes);
+        bits(&mut text, &format!("{name}_in"), &pairs, true);
+        bits(&mut text, &format!("{name}_out"), &pairs, false);
+    }
+    for (of, word) in HANDLES {
+        let pairs: Vec<_> = all.iter().filter(|constant| constant.handle == Some(of)).collect();
+        handle(&mut text, word, &pairs);
+    }
+    for constant in all.iter().filter(|constant| constant.name.starts_with("MPI_MAX_")) {
+        let _ = writeln!(text, "pub(crate) const {}: usize = {};", constant.name, constant.foreign);
+    }
+    for name in ["MPI_IN_PLACE", "MPI_BUFFER_AUTOMATIC", "MPI_STATUS_IGNORE", "MPI_LASTUSEDCODE"] {
+        if let Some(constant) = all.iter().find(|constant| constant.name == name) {
+            let _ = writeln!(
+                text,
+                "pub(crate) const FOREIGN_{}: isize = {};",
+                &name[4..],
+                constant.foreign
+            );
+        }
+    }
+    if let Some(one) = all.iter().find(|constant| constant.name == "MPI_DISPLACEMENT_CURRENT") {
+        let _ = writeln!(
+            text,
+            "pub(crate) fn displacement_in(value: i64) -> i64 \
+             {{ if value == {} {{ {} }} else {{ value }} }}",
+            one.foreign, one.value
+        );
+    }
+    text
+}
+
+fn sides(one: &ForeignConstant, is_in: bool) -> (i64, i64) {
+    if is_in { (one.foreign, one.value) } else { (one.value, one.foreign) }
+}
+
+fn number(text: &mut String, name: &str, all: &[&ForeignConstant], is_in: bool, other: &str) {
+    let _ = writeln!(
+        text,
+        "#[inline(always)] pub(crate) fn {name}(value: c_int) -> c_int {{ match value {{"
+    );
+    let mut seen = Vec::new();
+    for one in all {
+        let (from, to) = sides(one, is_in);
+        if !seen.contains(&from) {
+            seen.push(from);
+            let _ = writeln!(text, "{from} => {to},");
+        }
+    }
+    let _ = writeln!(text, "{other} }} }}");
+}
+
+fn bits(text: &mut String, name: &str, all: &[&ForeignConstant], is_in: bool) {
+    let known: i64 = all.iter().map(|one| sides(one, is_in).0).sum();
+    // A bit that no constant has stays one that the library refuses.
+    let mut terms = vec![format!("(if value & !{known} == 0 {{ 0 }} else {{ NO_BITS }})")];
+    for one in all {
+        let (from, to) = sides(one, is_in);
+        terms.push(format!("(if value & {from} == 0 {{ 0 }} else {{ {to} }})"));
+    }
+    let _ =
+        writeln!(text, "pub(crate) fn {name}(value: c_int) -> c_int {{ {} }}", terms.join(" | "));
+}
+
+/// The predefined handles.
+fn handle(text: &mut String, word: &str, all: &[&ForeignConstant]) {
+    let _ = writeln!(
+        text,
+        "#[inline(always)] pub(crate) fn predefined_{word}_in(value: i64) -> Option<usize> \
+         {{ match value {{"
+    );
+    let mut seen = Vec::new();
+    for one in all {
+        if !seen.contains(&one.foreign) {
+            seen.push(one.foreign);
+            let _ = writeln!(text, "{} => Some({}),", one.foreign as i32, one.value);
+        }
+    }
+    let _ = writeln!(text, "_ => None }} }}");
+    let _ = writeln!(
+        text,
+        "#[inline(always)] pub(crate) fn predefined_{word}_out(value: usize) -> Option<i64> \
+         {{ match value {{"
+    );
+    // Names beyond the standard come last: programs of the other ABI know these better.
+    let mut seen = Vec::new();
+    for one in all.iter().rev() {
+        if !seen.contains(&one.value) {
+            seen.push(one.value);
+            let _ = writeln!(text, "{} => Some({}),", one.value, one.foreign as i32);
+        }
+    }
+    let _ = writeln!(text, "_ => None }} }}");
+}

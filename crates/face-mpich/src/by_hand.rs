@@ -1,0 +1,591 @@
+//! Functions that take functions of the program, and others whose results need more than one
+//! conversion each.
+//!
+//! The library calls a function of this module, which converts the arguments and calls that of the
+//! program. It finds it in a state that the library keeps for each object.
+#![allow(non_snake_case)]
+
+use crate::convert::*;
+use crate::core;
+use crate::handles::*;
+use crate::statuses::*;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Aint, Count, Offset, Status};
+use std::ffi::{c_char, c_int, c_void};
+use std::mem::transmute;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// A function of the program, of any type; null for some predefined functions.
+type Function = *const c_void;
+
+fn boxed<T>(state: T) -> *mut c_void {
+    Box::into_raw(Box::new(state)).cast()
+}
+
+unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
+    drop(unsafe { Box::from_raw(state.cast::<T>()) });
+}
+
+/// The version of MPI that programs of this ABI expect.
+pub(crate) unsafe fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+    let (mut own, mut own_sub) = (0, 0);
+    unsafe {
+        let code = core!(MPI_Get_version)(
+            number_place(version, &mut own),
+            number_place(subversion, &mut own_sub),
+        );
+        if code == 0 {
+            (*version, *subversion) = (4, 1);
+        }
+        code_out(code)
+    }
+}
+
+/// The null file is 0 as an integer too.
+pub(crate) unsafe fn MPI_File_toint(file: file::Foreign) -> c_int {
+    if file == 0 { 0 } else { unsafe { core!(MPI_File_toint)(file::input(file)) } }
+}
+
+/// See [`MPI_File_toint`].
+pub(crate) unsafe fn MPI_File_fromint(file: c_int) -> file::Foreign {
+    if file == 0 { 0 } else { file::foreign(unsafe { core!(MPI_File_fromint)(file) }) }
+}
+
+// Operations.
+
+unsafe extern "C-unwind" fn operate(
+    from: *mut c_void,
+    to: *mut c_void,
+    count: Count,
+    datatype: usize,
+    state: *mut c_void,
+) {
+    type UserFunction =
+        unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut datatype::Foreign);
+    unsafe {
+        let function: UserFunction = transmute(*state.cast::<Function>());
+        let mut foreign = datatype::foreign(datatype);
+        let (mut left, mut from, mut to) = (count, from, to);
+        // An int may be too short for the number of elements.
+        while left > c_int::MAX.into() {
+            let (mut lower, mut extent, mut most) = (0, 0, c_int::MAX);
+            core!(MPI_Type_get_extent)(datatype, &mut lower, &mut extent);
+            function(from, to, &mut most, &mut foreign);
+            from = from.wrapping_byte_offset(extent * most as isize);
+            to = to.wrapping_byte_offset(extent * most as isize);
+            left -= Count::from(most);
+        }
+        let mut count = left as c_int;
+        function(from, to, &mut count, &mut foreign);
+    }
+}
+
+unsafe extern "C-unwind" fn operate_on_many(
+    from: *mut c_void,
+    to: *mut c_void,
+    mut count: Count,
+    datatype: usize,
+    state: *mut c_void,
+) {
+    type UserFunction =
+        unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut Count, *mut datatype::Foreign);
+    unsafe {
+        let function: UserFunction = transmute(*state.cast::<Function>());
+        function(from, to, &mut count, &mut datatype::foreign(datatype));
+    }
+}
+
+macro_rules! operations {
+    ($($name:ident $proxy:ident;)*) => { $(
+        pub(crate) unsafe fn $name(
+            function: Function,
+            commute: c_int,
+            op: *mut op::Foreign,
+        ) -> c_int {
+            if function.is_null() {
+                return unsafe { code_out(core!($name)(None, commute, &mut UNSET.clone())) };
+            }
+            let mut made = UNSET;
+            let state = boxed(function);
+            unsafe {
+                let code = core!(MPIX_Op_create_x)(
+                    Some($proxy),
+                    Some(free::<Function>),
+                    commute,
+                    state,
+                    handle_place(op.is_null(), &mut made),
+                );
+                if code != 0 {
+                    free::<Function>(state);
+                }
+                op::output(op, made);
+                code_out(code)
+            }
+        }
+    )* };
+}
+
+operations! {
+    MPI_Op_create operate;
+    MPI_Op_create_c operate_on_many;
+}
+
+// Error handlers.
+
+macro_rules! errhandlers {
+    ($($word:ident $name:ident $create:ident;)*) => { $(
+        pub(crate) unsafe fn $name(
+            function: Function,
+            errhandler: *mut errhandler::Foreign,
+        ) -> c_int {
+            unsafe extern "C-unwind" fn handle(object: usize, code: c_int, state: *mut c_void) {
+                type Handler =
+                    unsafe extern "C-unwind" fn(*mut $word::Foreign, *mut c_int, ...);
+                unsafe {
+                    let function: Handler = transmute(*state.cast::<Function>());
+                    let (mut object, mut code) = ($word::foreign(object), code_out(code));
+                    function(&mut object, &mut code);
+                }
+            }
+            if function.is_null() {
+                return unsafe { code_out(core!($name)(None, &mut UNSET.clone())) };
+            }
+            let mut made = UNSET;
+            let state = boxed(function);
+            unsafe {
+                let code = core!($create)(
+                    Some(handle),
+                    Some(free::<Function>),
+                    state,
+                    handle_place(errhandler.is_null(), &mut made),
+                );
+                if code != 0 {
+                    free::<Function>(state);
+                }
+                errhandler::output(errhandler, made);
+                code_out(code)
+            }
+        }
+    )* };
+}
+
+errhandlers! {
+    comm MPI_Comm_create_errhandler MPIX_Comm_create_errhandler_x;
+    file MPI_File_create_errhandler MPIX_File_create_errhandler_x;
+    session MPI_Session_create_errhandler MPIX_Session_create_errhandler_x;
+    win MPI_Win_create_errhandler MPIX_Win_create_errhandler_x;
+}
+
+// Attributes.
+
+/// The functions of a key.
+struct KeyState {
+    copy: Function,
+    delete: Function,
+    extra: *mut c_void,
+}
+
+macro_rules! keyvals {
+    ($($word:ident $name:ident $create:ident;)*) => { $(
+        pub(crate) unsafe fn $name(
+            copy: Function,
+            delete: Function,
+            key: *mut c_int,
+            extra: *mut c_void,
+        ) -> c_int {
+            unsafe extern "C-unwind" fn copy_proxy(
+                object: usize,
+                key: c_int,
+                state: *mut c_void,
+                from: *mut c_void,
+                to: *mut c_void,
+                flag: *mut c_int,
+            ) -> c_int {
+                type Copy = unsafe extern "C-unwind" fn(
+                    $word::Foreign,
+                    c_int,
+                    *mut c_void,
+                    *mut c_void,
+                    *mut c_void,
+                    *mut c_int,
+                ) -> c_int;
+                unsafe {
+                    let state = &*state.cast::<KeyState>();
+                    let function: Copy = transmute(state.copy);
+                    let object = $word::foreign(object);
+                    code_in(function(object, key, state.extra, from, to, flag))
+                }
+            }
+            unsafe extern "C-unwind" fn delete_proxy(
+                object: usize,
+                key: c_int,
+                value: *mut c_void,
+                state: *mut c_void,
+            ) -> c_int {
+                type Delete = unsafe extern "C-unwind" fn(
+                    $word::Foreign,
+                    c_int,
+                    *mut c_void,
+                    *mut c_void,
+                ) -> c_int;
+                unsafe {
+                    let state = &*state.cast::<KeyState>();
+                    let function: Delete = transmute(state.delete);
+                    code_in(function($word::foreign(object), key, value, state.extra))
+                }
+            }
+            let mut made = NOT_STORED;
+            unsafe {
+                let state = boxed(KeyState { copy, delete, extra });
+                let code = core!($create)(
+                    if copy.is_null() { None } else { Some(copy_proxy) },
+                    if delete.is_null() { None } else { Some(delete_proxy) },
+                    Some(free::<KeyState>),
+                    number_place(key, &mut made),
+                    state,
+                );
+                if code != 0 {
+                    free::<KeyState>(state);
+                }
+                number_out(key, made, keyval_out);
+                code_out(code)
+            }
+        }
+    )* };
+}
+
+keyvals! {
+    comm MPI_Comm_create_keyval MPIX_Comm_create_keyval_x;
+    comm MPI_Keyval_create MPIX_Comm_create_keyval_x;
+    datatype MPI_Type_create_keyval MPIX_Type_create_keyval_x;
+    win MPI_Win_create_keyval MPIX_Win_create_keyval_x;
+}
+
+/// The value of MPI_LASTUSEDCODE, whose address a program keeps.
+static LAST_CODE: AtomicI32 = AtomicI32::new(0);
+
+macro_rules! added {
+    ($($name:ident($($arg:ident: $convert:ident),*);)*) => { $(
+        pub(crate) unsafe fn $name($($arg: c_int,)* made: *mut c_int) -> c_int {
+            let mut new = NOT_STORED;
+            unsafe {
+                let code = core!($name)($($convert($arg),)* number_place(made, &mut new));
+                number_out(made, new, code_out);
+                if code == 0 {
+                    LAST_CODE.fetch_max(code_out(new), Ordering::Relaxed);
+                }
+                code_out(code)
+            }
+        }
+    )* };
+}
+
+added! {
+    MPI_Add_error_class();
+    MPI_Add_error_code(class: code_in);
+}
+
+/// The address of an attribute's value, which differs for predefined attributes with constants of
+/// the ABI.
+unsafe fn attribute_out(key: c_int, value: *mut c_void) -> *mut c_void {
+    static FLAVORS: [c_int; 5] = [0, 1, 2, 3, 4];
+    static MODELS: [c_int; 3] = [0, 1, 2];
+    static PLACES: [c_int; 3] = [-1, -2, -3];
+    let number = || unsafe { *value.cast::<c_int>() };
+    let of = |all: &'static [c_int], wanted: c_int| {
+        let found = all.iter().find(|known| **known == wanted);
+        found.map_or(value, |found| (&raw const *found).cast_mut().cast())
+    };
+    match key {
+        _ if value.is_null() => value,
+        abi::MPI_WIN_CREATE_FLAVOR => of(&FLAVORS, flavor_out(number())),
+        abi::MPI_WIN_MODEL => of(&MODELS, model_out(number())),
+        abi::MPI_LASTUSEDCODE => {
+            LAST_CODE.store(code_out(number()), Ordering::Relaxed);
+            LAST_CODE.as_ptr().cast()
+        }
+        abi::MPI_IO | abi::MPI_HOST if number() < 0 => of(&PLACES, rank_out(number())),
+        _ => value,
+    }
+}
+
+macro_rules! attributes {
+    ($($word:ident $name:ident;)*) => { $(
+        pub(crate) unsafe fn $name(
+            object: $word::Foreign,
+            key: c_int,
+            value: *mut c_void,
+            flag: *mut c_int,
+        ) -> c_int {
+            let key = keyval_in(key);
+            unsafe {
+                let code = core!($name)($word::input(object), key, value, flag);
+                if code == 0 && *flag != 0 {
+                    let place = value.cast::<*mut c_void>();
+                    *place = attribute_out(key, *place);
+                }
+                code_out(code)
+            }
+        }
+    )* };
+}
+
+attributes! {
+    comm MPI_Attr_get;
+    comm MPI_Comm_get_attr;
+    datatype MPI_Type_get_attr;
+    win MPI_Win_get_attr;
+}
+
+// Generalized requests.
+
+struct RequestState {
+    query: Function,
+    free: Function,
+    cancel: Function,
+    extra: *mut c_void,
+}
+
+unsafe extern "C-unwind" fn query(state: *mut c_void, status: *mut Status) -> c_int {
+    type Query = unsafe extern "C-unwind" fn(*mut c_void, *mut ForeignStatus) -> c_int;
+    unsafe {
+        let state = &*state.cast::<RequestState>();
+        let function: Query = transmute(state.query);
+        let mut foreign = ForeignStatus::of(&*status);
+        let code = function(state.extra, &mut foreign);
+        *status = status_in(&foreign);
+        code_in(code)
+    }
+}
+
+unsafe extern "C-unwind" fn free_request(state: *mut c_void) -> c_int {
+    type Free = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+    unsafe {
+        let state = Box::from_raw(state.cast::<RequestState>());
+        let function: Free = transmute(state.free);
+        code_in(function(state.extra))
+    }
+}
+
+unsafe extern "C-unwind" fn cancel(state: *mut c_void, complete: c_int) -> c_int {
+    type Cancel = unsafe extern "C-unwind" fn(*mut c_void, c_int) -> c_int;
+    unsafe {
+        let state = &*state.cast::<RequestState>();
+        let function: Cancel = transmute(state.cancel);
+        code_in(function(state.extra, complete))
+    }
+}
+
+pub(crate) unsafe fn MPI_Grequest_start(
+    query_fn: Function,
+    free_fn: Function,
+    cancel_fn: Function,
+    extra: *mut c_void,
+    request: *mut request::Foreign,
+) -> c_int {
+    let mut made = UNSET;
+    unsafe {
+        let state = RequestState { query: query_fn, free: free_fn, cancel: cancel_fn, extra };
+        let state = boxed(state);
+        let code = core!(MPI_Grequest_start)(
+            if query_fn.is_null() { None } else { Some(query) },
+            if free_fn.is_null() { None } else { Some(free_request) },
+            if cancel_fn.is_null() { None } else { Some(cancel) },
+            state,
+            handle_place(request.is_null(), &mut made),
+        );
+        if code != 0 {
+            free::<RequestState>(state);
+        }
+        request::output(request, made);
+        code_out(code)
+    }
+}
+
+// Data representations.
+
+struct RepresentationState {
+    read: Function,
+    write: Function,
+    extent: Function,
+    extra: *mut c_void,
+}
+
+unsafe extern "C-unwind" fn extent(
+    datatype: usize,
+    extent: *mut Aint,
+    state: *mut c_void,
+) -> c_int {
+    type Extent = unsafe extern "C-unwind" fn(datatype::Foreign, *mut Aint, *mut c_void) -> c_int;
+    unsafe {
+        let state = &*state.cast::<RepresentationState>();
+        let function: Extent = transmute(state.extent);
+        code_in(function(datatype::foreign(datatype), extent, state.extra))
+    }
+}
+
+unsafe extern "C-unwind" fn convert<const READS: bool, N>(
+    user: *mut c_void,
+    datatype: usize,
+    count: N,
+    file: *mut c_void,
+    position: Offset,
+    state: *mut c_void,
+) -> c_int {
+    type Conversion<N> = unsafe extern "C-unwind" fn(
+        *mut c_void,
+        datatype::Foreign,
+        N,
+        *mut c_void,
+        Offset,
+        *mut c_void,
+    ) -> c_int;
+    unsafe {
+        let state = &*state.cast::<RepresentationState>();
+        let function: Conversion<N> = transmute(if READS { state.read } else { state.write });
+        let datatype = datatype::foreign(datatype);
+        code_in(function(user, datatype, count, file, position, state.extra))
+    }
+}
+
+macro_rules! representations {
+    ($($name:ident $number:ty;)*) => { $(
+        /// A registered data representation stays for the rest of the process, as does its state.
+        pub(crate) unsafe fn $name(
+            name: *const c_char,
+            read: Function,
+            write: Function,
+            extent_fn: Function,
+            extra: *mut c_void,
+        ) -> c_int {
+            unsafe {
+                let state = RepresentationState { read, write, extent: extent_fn, extra };
+                let state = boxed(state);
+                let code = core!($name)(
+                    name,
+                    if read.is_null() { None } else { Some(convert::<true, $number>) },
+                    if write.is_null() { None } else { Some(convert::<false, $number>) },
+                    if extent_fn.is_null() { None } else { Some(extent) },
+                    state,
+                );
+                if code != 0 {
+                    free::<RepresentationState>(state);
+                }
+                code_out(code)
+            }
+        }
+    )* };
+}
+
+representations! {
+    MPI_Register_datarep c_int;
+    MPI_Register_datarep_c Count;
+}
+
+// The contents of datatypes.
+
+/// Converts the constants among the integers with which a datatype was made.
+unsafe fn constants_out(datatype: usize, integers: *mut c_int, count: i64, has_large: bool) {
+    let [mut numbers, mut addresses, mut large, mut types]: [Count; 4] = [0; 4];
+    let mut combiner = 0;
+    unsafe {
+        let code = core!(MPI_Type_get_envelope_c)(
+            datatype,
+            &mut numbers,
+            &mut addresses,
+            &mut large,
+            &mut types,
+            &mut combiner,
+        );
+        if code != 0 {
+            return;
+        }
+        let place = |at: i64| integers.add(at as usize);
+        let change = |at: i64, convert: fn(c_int) -> c_int| {
+            if at < count {
+                *place(at) = convert(*place(at));
+            }
+        };
+        match combiner {
+            // Dimensions, then three lists of that length unless they are large, then the order.
+            abi::MPI_COMBINER_SUBARRAY if count > 0 => {
+                let lists = if has_large { 0 } else { 3 };
+                change(1 + lists * i64::from(*integers), order_out);
+            }
+            // Size, rank and dimensions, then lists of that length: the extents unless they are
+            // large, the distributions, their arguments, the processes. Then the order.
+            abi::MPI_COMBINER_DARRAY if count > 2 => {
+                let dimensions = i64::from(*integers.add(2));
+                let distributions = 3 + if has_large { 0 } else { dimensions };
+                for at in 0..dimensions {
+                    change(distributions + at, array_of_distribs_out);
+                    change(distributions + dimensions + at, darg_out);
+                }
+                change(distributions + 3 * dimensions, order_out);
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(crate) unsafe fn MPI_Type_get_contents(
+    of: datatype::Foreign,
+    max_integers: c_int,
+    max_addresses: c_int,
+    max_datatypes: c_int,
+    integers: *mut c_int,
+    addresses: *mut Aint,
+    datatypes: *mut datatype::Foreign,
+) -> c_int {
+    let of = datatype::input(of);
+    unsafe {
+        let mut made = datatype::unset(datatypes, max_datatypes);
+        let code = core!(MPI_Type_get_contents)(
+            of,
+            max_integers,
+            max_addresses,
+            max_datatypes,
+            integers,
+            addresses,
+            array_place(datatypes.is_null(), &mut made),
+        );
+        datatype::give(datatypes, &made);
+        if code == 0 {
+            constants_out(of, integers, max_integers.into(), false);
+        }
+        code_out(code)
+    }
+}
+
+pub(crate) unsafe fn MPI_Type_get_contents_c(
+    of: datatype::Foreign,
+    max_integers: Count,
+    max_addresses: Count,
+    max_large_counts: Count,
+    max_datatypes: Count,
+    integers: *mut c_int,
+    addresses: *mut Aint,
+    large_counts: *mut Count,
+    datatypes: *mut datatype::Foreign,
+) -> c_int {
+    let of = datatype::input(of);
+    unsafe {
+        let mut made = datatype::unset(datatypes, max_datatypes);
+        let code = core!(MPI_Type_get_contents_c)(
+            of,
+            max_integers,
+            max_addresses,
+            max_large_counts,
+            max_datatypes,
+            integers,
+            addresses,
+            large_counts,
+            array_place(datatypes.is_null(), &mut made),
+        );
+        datatype::give(datatypes, &made);
+        if code == 0 {
+            constants_out(of, integers, max_integers, max_large_counts > 0);
+        }
+        code_out(code)
+    }
+}

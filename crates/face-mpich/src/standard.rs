@@ -1,0 +1,61 @@
+//! The functions of `libmpi_abi.so.1`, which is loaded with this library.
+
+use oxmpi_abi::types::*;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write as _;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+include!(concat!(env!("OUT_DIR"), "/core.rs"));
+
+/// The table of addresses. Nothing changes it after the library is loaded.
+pub(crate) static FUNCTIONS: AtomicPtr<FunctionTable> = AtomicPtr::new(ptr::null_mut());
+
+const LIBRARY: &CStr = c"libmpi_abi.so.1";
+const TABLE: &CStr = c"oxmpi_functions";
+
+/// Runs when the dynamic linker loads this library, before the program or a library that needs it.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOAD: extern "C" fn() = load;
+
+extern "C" fn load() {
+    match table() {
+        Ok(table) => FUNCTIONS.store(table, Ordering::Relaxed),
+        Err(reason) => {
+            // Nothing else can be done if the line cannot be written.
+            let _ = writeln!(std::io::stderr(), "OxMPI: {reason}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn table() -> Result<*mut FunctionTable, String> {
+    let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
+    // SAFETY: the names are C strings. The table of a library of the same build has this type, and
+    // the number of functions is compared first.
+    unsafe {
+        let library = libc::dlopen(LIBRARY.as_ptr(), flags);
+        if library.is_null() {
+            return Err(last_error());
+        }
+        let table = libc::dlsym(library, TABLE.as_ptr()).cast::<FunctionTable>();
+        let expected = (size_of::<FunctionTable>() - size_of::<usize>()) / size_of::<usize>();
+        if table.is_null() || (*table).functions != expected {
+            let reason = "is not of the same version as this libmpi.so.12; install both together";
+            return Err(format!("libmpi_abi.so.1 {reason}"));
+        }
+        Ok(table)
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: the result is null or a C string.
+    unsafe {
+        let text = libc::dlerror();
+        match text.is_null() {
+            true => "libmpi_abi.so.1 cannot be loaded".to_owned(),
+            false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+        }
+    }
+}
