@@ -389,7 +389,7 @@ pub const KIND_CHECKS: [KindCheck; 6] = [
     ),
     needs(
         "OXMPI_NEEDS_USUAL_LOGICAL",
-        "MOD(TRANSFER(.TRUE.,0),2)/COUNT((/TRANSFER(.FALSE.,0)==0.AND.MOD(TRANSFER(.TRUE.,0),2)/=0/))",
+        "1/COUNT((/TRANSFER(.FALSE.,0)==0.AND.MOD(TRANSFER(.TRUE.,0),2)/=0/))",
         "an odd value for .TRUE. and 0 for .FALSE.",
     ),
 ];

@@ -238,3 +238,13 @@ pub(super) fn choice(text: &mut String, name: &str) {
          REAL :: {name}(*)"
     );
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lines_are_those_of_free_form() {
+        for line in super::modules().lines() {
+            assert!(line.len() <= 132, "{line}");
+        }
+    }
+}
