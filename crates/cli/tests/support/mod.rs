@@ -207,8 +207,8 @@ pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     compile_once(&source, cc, name).unwrap()
 }
 
-/// Runs a compiler, unless a result exists for the same arguments, source, headers next to it and
-/// installed headers.
+/// Runs a compiler, unless a result exists for the same arguments, source, included files, headers
+/// next to it and installed headers.
 fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());
     let mut key = DefaultHasher::new();
@@ -226,6 +226,9 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     let sources =
         text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix(".c\""));
     inputs.extend(sources.map(|name| source.with_file_name(name).with_extension("c")));
+    let parts =
+        text.lines().filter_map(|line| line.strip_prefix("include '")?.strip_suffix('\''));
+    inputs.extend(parts.map(|name| source.with_file_name(name)));
     for input in inputs {
         fs::read(&input).map_err(failed)?.hash(&mut key);
     }
