@@ -93,6 +93,9 @@ pub(crate) fn sections(procedure: &Procedure) -> Option<String> {
     if has_root {
         body.before += "let place = root_place(comm, *root); ";
     }
+    if has(procedure, "fh") {
+        body.before += "sections.find_representation(fh); ";
+    }
     for buffer in buffers(procedure) {
         let facts = &buffer.c?.argument;
         let significant = significant(procedure, facts, has_root);

@@ -414,6 +414,11 @@ impl Room {
         self.0.as_mut_ptr().cast()
     }
 
+    /// Whether the string is this one.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        self.0.split(|byte| *byte == 0).next() == Some(text.as_bytes())
+    }
+
     /// Copies the string to a CHARACTER variable, and fills it with blanks.
     pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
         let text = self.0.split(|byte| *byte == 0).next().unwrap_or(&[]);

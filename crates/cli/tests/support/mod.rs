@@ -226,8 +226,7 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     let sources =
         text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix(".c\""));
     inputs.extend(sources.map(|name| source.with_file_name(name).with_extension("c")));
-    let parts =
-        text.lines().filter_map(|line| line.strip_prefix("include '")?.strip_suffix('\''));
+    let parts = text.lines().filter_map(|line| line.strip_prefix("include '")?.strip_suffix('\''));
     inputs.extend(parts.map(|name| source.with_file_name(name)));
     for input in inputs {
         fs::read(&input).map_err(failed)?.hash(&mut key);
