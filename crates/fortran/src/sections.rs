@@ -8,8 +8,8 @@
 //!   neither do collectives whose blocks lie at equal distances ([`Sections::blocks`]).
 //! - Else the call works on a copy without gaps ([`SectionCopy`]), which lives until the operation
 //!   completes. Reductions always do, because predefined operations take predefined datatypes and
-//!   operations of the program expect the program's datatype. So do files with a data representation
-//!   of the program, whose conversion functions expect the program's datatype.
+//!   operations of the program expect the program's datatype. So do files with a data
+//!   representation of the program, whose functions expect the program's datatype as well.
 //! - A call that cannot know when its operation completes refuses the section.
 //!
 //! Counts are checked against the section, since an access behind its last element could be
