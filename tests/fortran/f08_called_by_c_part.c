@@ -33,12 +33,13 @@ int main(int argc, char **argv)
     MPI_Comm_size(comm, &ranks);
     int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
 
-    MPI_Request request;
+    MPI_Request request, other;
     char bytes[9] = {0};
     MPI_Irecv(numbers, 3, MPI_INT, left, 1, comm, &request);
-    MPI_Send(bytes, 9, MPI_CHAR, right, 2, comm);
+    MPI_Isend(bytes, 9, MPI_CHAR, right, 2, comm, &other);
     check(exchange(MPI_Comm_c2f(comm), right, left) == 0, "messages in Fortran");
     MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Wait(&other, MPI_STATUS_IGNORE);
     check(numbers[0] == 99 && numbers[1] == 55 && numbers[2] == 11, "a section of Fortran");
 
     MPI_Fint op_number, request_number, handler_number, f_status[MPI_F_STATUS_SIZE];

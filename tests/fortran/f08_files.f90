@@ -50,9 +50,7 @@ contains
       call MPI_Get_count(status, a_%datatype, n)
       call note(n)
     end if
-    call MPI_File_sync(file)
     call MPI_Barrier(MPI_COMM_WORLD)
-    call MPI_File_sync(file)
     call rewind_files(at)
     select case (reads)
     case (1); call MPI_File_read_at(file, at, b, b_%count, b_%datatype, status)
@@ -108,7 +106,7 @@ program test
   call MPI_File_open(MPI_COMM_SELF, name, &
                      ior(MPI_MODE_CREATE, ior(MPI_MODE_RDWR, MPI_MODE_DELETE_ON_CLOSE)), &
                      MPI_INFO_NULL, own_file)
-  do i = 1, 98
+  do i = 1, 42
     writes = 1 + mod(i, 14)
     reads = 1 + mod(i + i / 14, 14)
     ! Those with a shared pointer have a file of their own.
@@ -122,7 +120,7 @@ program test
                  merge(2, 4, writes >= 12 .or. reads >= 12), .false.)
     if (faults > 0) exit
   end do
-  call check(changes > 60, 'most files have data')
+  call check(changes > 20, 'most files have data')
   call MPI_File_close(file)
   call MPI_File_close(own_file)
   call end_sections()

@@ -32,10 +32,10 @@ contains
     integer, intent(in) :: old_comm
     type(MPI_Comm) :: comm
     type(MPI_Status) :: status
-    integer :: old(MPI_STATUS_SIZE), again(MPI_STATUS_SIZE), ierr, number
+    integer :: old(MPI_STATUS_SIZE), again(MPI_STATUS_SIZE), ierr, number, got
     comm%MPI_VAL = old_comm
     number = 8
-    call MPI_Sendrecv(number, 1, MPI_INTEGER, 0, 17, number, 1, MPI_INTEGER, 0, 17, &
+    call MPI_Sendrecv(number, 1, MPI_INTEGER, 0, 17, got, 1, MPI_INTEGER, 0, 17, &
                       MPI_COMM_SELF, old, ierr)
     call MPI_Status_f2f08(old, status, ierr)
     again = 0
