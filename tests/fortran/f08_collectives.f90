@@ -1,4 +1,4 @@
-! ranks: 1 2 4
+! ranks: 1 3
 ! Collectives on random array sections: blocking, nonblocking, persistent and with large counts; with
 ! blocks of equal and of different lengths; among neighbours, in place, and between groups.
 include 'support/sections.f90'

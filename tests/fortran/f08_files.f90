@@ -1,4 +1,5 @@
 ! ranks: 1 2
+! options: -std=f2018
 ! Files: each procedure that writes or reads, with random array sections.
 include 'support/sections.f90'
 

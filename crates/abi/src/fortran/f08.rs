@@ -77,9 +77,12 @@ impl Procedure {
         }
     }
 
-    /// Whether an argument is a buffer of any type and rank in module `mpi_f08`.
+    /// Whether an argument is a buffer that comes as a descriptor in module `mpi_f08`. Standard
+    /// Fortran has no default LOGICAL in procedures with BIND(C).
     pub fn has_choice(&self) -> bool {
-        self.arguments.iter().any(FortranArgument::is_f08_choice)
+        let has_logical =
+            self.arguments.iter().any(|argument| argument.fortran_type == FortranType::Logical);
+        self.arguments.iter().any(FortranArgument::is_f08_choice) && !has_logical
     }
 
     /// Whether the compiler must expect an access to buffers after the call returns.

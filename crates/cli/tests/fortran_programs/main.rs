@@ -2,8 +2,8 @@
 //! the installed `mpirun`; and a program that names every procedure, for each interface.
 //!
 //! The first line of a program gives its numbers of ranks: `! ranks: 1 2 4`. A program exits with 0
-//! and prints `ok` as its last line. Each program and number of ranks is a test,
-//! `PROGRAM::RANKS`.
+//! and prints `ok` as its last line. A line `! options: -std=f2018` has options for the compiler.
+//! Each program and number of ranks is a test, `PROGRAM::RANKS`.
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere

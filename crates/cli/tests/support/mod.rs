@@ -179,13 +179,16 @@ pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
 }
 
 /// A Fortran program, compiled with the installed `mpifort` once for all its tests. `NAME_part.c`
-/// is the C part of `NAME.f90`. The error is the output of the compiler.
+/// is the C part of `NAME.f90`. A line `! options: -std=f2018` names options. The error is the output
+/// of the compiler.
 pub(crate) fn compiled_fortran(source: &Path) -> Result<PathBuf, String> {
     // The name of the directory of the modules depends on their source and on the compiler.
     let shown = Command::new(installed("mpifort")).arg("-showme:compile").output();
     let shown = shown.map_err(|error| format!("mpifort: {error}"))?;
     let mut mpifort = Command::new(installed("mpifort"));
-    mpifort.args(["-O1", "-g"]).arg(source);
+    let text = fs::read_to_string(source).map_err(|error| format!("{source:?}: {error}"))?;
+    let options = text.lines().filter_map(|line| line.strip_prefix("! options: "));
+    mpifort.args(["-O1", "-g"]).args(options.flat_map(|line| line.split(' '))).arg(source);
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let part = source.with_file_name(format!("{name}_part.c"));
     if let Ok(text) = fs::read_to_string(&part) {
