@@ -179,8 +179,8 @@ pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
 }
 
 /// A Fortran program, compiled with the installed `mpifort` once for all its tests. `NAME_part.c`
-/// is the C part of `NAME.f90`. A line `! options: -std=f2018` names options. The error is the output
-/// of the compiler.
+/// is the C part of `NAME.f90`. A line `! options: -std=f2018` names options. The error is the
+/// output of the compiler.
 pub(crate) fn compiled_fortran(source: &Path) -> Result<PathBuf, String> {
     // The name of the directory of the modules depends on their source and on the compiler.
     let shown = Command::new(installed("mpifort")).arg("-showme:compile").output();
