@@ -71,6 +71,11 @@ impl Room {
         self.0.split(|byte| *byte == 0).next().unwrap_or(&[])
     }
 
+    /// Whether the string is this one.
+    pub fn is(&self, text: &str) -> bool {
+        self.text() == text.as_bytes()
+    }
+
     /// Copies the string to a CHARACTER variable of Fortran, and fills it with blanks.
     /// # Safety
     /// `to` must have room for `len` bytes.

@@ -1,7 +1,7 @@
 //! Writes the entry points whose buffers come as array descriptors, `mpi_x_f08ts_`.
 //!
-//! If no buffer has gaps, the entry point calls that with addresses. Else a function for sections,
-//! which `mpi_x_f08ts_` and `pmpi_x_f08ts_` share, makes C buffers of the sections
+//! If no buffer has gaps, the entry point does what that with addresses does. Else a function for
+//! sections, which `mpi_x_f08ts_` and `pmpi_x_f08ts_` share, makes C buffers of the sections
 //! (`src/sections.rs`) and converts the other arguments as everywhere.
 
 use std::fmt::Write;
@@ -11,8 +11,9 @@ use oxmpi_abi::table::{Argument, FunctionForm, Intent, Length, Place};
 
 use crate::entry::{Body, callee_type, characters, parameters, raw_type};
 
-/// The text of the entry point; empty if the procedure has no buffer.
-pub(crate) fn entry(procedure: &Procedure, prefix: &str, with_addresses: &str) -> String {
+/// The text of the entry point; empty if the procedure has no buffer. It does not call the entry
+/// point with addresses, because a tool may have replaced that.
+pub(crate) fn entry(procedure: &Procedure, prefix: &str) -> String {
     if !procedure.has_choice() {
         return String::new();
     }
@@ -25,34 +26,30 @@ pub(crate) fn entry(procedure: &Procedure, prefix: &str, with_addresses: &str) -
         let all = parameters(procedure, of);
         all.split(", ").filter(|one| !one.ends_with("_len: usize")).collect::<Vec<_>>().join(", ")
     };
-    let given = |choice: fn(&str) -> String| {
-        let arguments = procedure.arguments.iter().map(|argument| match argument.fortran_type {
-            FortranType::Choice => choice(argument.name),
-            FortranType::Character => format!("(*{}).address().cast()", argument.name),
-            _ => argument.name.to_owned(),
-        });
-        arguments.collect::<Vec<_>>()
-    };
-    let lengths =
-        || characters(procedure).map(|text| format!("(*{}).element_bytes() as usize", text.name));
-    let mut plain = given(|name| format!("(*{name}).address()"));
-    plain.push("ierror".to_owned());
-    plain.extend(lengths());
-    let plain = format!("{with_addresses}({})", plain.join(", "));
+    let mut texts = String::new();
+    for FortranArgument { name, .. } in characters(procedure) {
+        let _ = write!(texts, "let {name}_len = (*{name}).element_bytes() as usize; ");
+        let _ = write!(texts, "let {name} = (*{name}).address().cast(); ");
+    }
+    let mut plain = String::new();
+    for FortranArgument { name, .. } in buffers(procedure) {
+        let _ = write!(plain, "let {name} = (*{name}).address(); ");
+    }
+    plain += &Body::of(procedure, prefix);
     let body = if has_sections(procedure) {
-        let mut sections = vec![format!("c::{prefix}{}", procedure.callee)];
-        sections.extend(given(str::to_owned));
-        sections.extend(lengths());
+        let mut given = vec![format!("c::{prefix}{}", procedure.callee)];
+        given.extend(procedure.arguments.iter().map(|argument| argument.name.to_owned()));
+        given.extend(characters(procedure).map(|text| format!("{}_len", text.name)));
         let are_plain: Vec<_> =
             buffers(procedure).map(|buffer| format!("(*{}).is_plain()", buffer.name)).collect();
         format!(
-            "if {} {{ {plain} }} else {{ put(ierror, with_sections::{}({})) }}",
+            "{texts} if {} {{ {plain} }} else {{ put(ierror, with_sections::{}({})) }}",
             are_plain.join(" && "),
             procedure.name,
-            sections.join(", ")
+            given.join(", ")
         )
     } else {
-        plain
+        texts + &plain
     };
     let name = format!("{prefix}{}_f08ts", procedure.name);
     let symbol = name.to_lowercase();
@@ -92,6 +89,9 @@ pub(crate) fn sections(procedure: &Procedure) -> Option<String> {
     let has_root = procedure.arguments.iter().any(|argument| argument.name == "root");
     if has_root {
         body.before += "let place = root_place(comm, *root); ";
+    }
+    if has(procedure, "fh") {
+        body.before += "sections.find_representation(fh); ";
     }
     for buffer in buffers(procedure) {
         let facts = &buffer.c?.argument;

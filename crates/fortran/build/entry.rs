@@ -76,15 +76,14 @@ pub(crate) fn f08_entry(procedure: &Procedure, prefix: &str) -> String {
         procedure.name.contains("etach_buffer") || procedure.name.starts_with("MPI_Buffer_detach");
     if !is_large && !returns_address {
         let same = format!("alias! {{ \"{lower}_\" {} }}\n", symbols(&symbol));
-        return same
-            + &descriptors::entry(procedure, prefix, &format!("{prefix}{}", procedure.name));
+        return same + &descriptors::entry(procedure, prefix);
     }
     let body = match BY_HAND.contains(&procedure.name) && !returns_address {
         true => by_hand(procedure, prefix),
         false => Body::of(procedure, prefix),
     };
     let ident = format!("{prefix}{}_f08", procedure.name);
-    defined(procedure, &ident, &symbol, &body) + &descriptors::entry(procedure, prefix, &ident)
+    defined(procedure, &ident, &symbol, &body) + &descriptors::entry(procedure, prefix)
 }
 
 fn defined(procedure: &Procedure, ident: &str, symbol: &str, body: &str) -> String {
@@ -159,7 +158,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    fn of(procedure: &Procedure, prefix: &str) -> String {
+    pub(crate) fn of(procedure: &Procedure, prefix: &str) -> String {
         let mut body = Body::default();
         body.add_all(procedure);
         let Body { before, given, after, .. } = body;

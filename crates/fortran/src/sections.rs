@@ -8,7 +8,8 @@
 //!   neither do collectives whose blocks lie at equal distances ([`Sections::blocks`]).
 //! - Else the call works on a copy without gaps ([`SectionCopy`]), which lives until the operation
 //!   completes. Reductions always do, because predefined operations take predefined datatypes and
-//!   operations of the program expect the program's datatype.
+//!   operations of the program expect the program's datatype. So do files with a data
+//!   representation of the program, whose functions expect the program's datatype as well.
 //! - A call that cannot know when its operation completes refuses the section.
 //!
 //! Counts are checked against the section, since an access behind its last element could be
@@ -28,7 +29,8 @@ pub(crate) use descriptor::ArrayDescriptor;
 pub(crate) use lists::{own, sum};
 
 use crate::by_hand::refuse;
-use crate::convert::{Whole, choice_address, request};
+use crate::c;
+use crate::convert::{PREDEFINED, Room, Whole, choice_address, file, request};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Datatype};
 use std::ffi::{c_int, c_void};
@@ -79,11 +81,37 @@ pub(crate) struct Sections {
     procedure: &'static str,
     ends: Ends,
     copies: Vec<SectionCopy>,
+    /// Whether functions of the program get the datatype.
+    shows_datatype: bool,
 }
 
 impl Sections {
     pub(crate) fn new(procedure: &'static str, ends: Ends) -> Sections {
-        Sections { procedure, ends, copies: Vec::new() }
+        Sections { procedure, ends, copies: Vec::new(), shows_datatype: false }
+    }
+
+    /// Reads whether a file has a data representation of the program.
+    pub(crate) unsafe fn find_representation(&mut self, fh: *const c_int) {
+        let (mut displacement, mut types) = (0, [abi::MPI_DATATYPE_NULL; 2]);
+        let mut name = Room::new(abi::MPI_MAX_DATAREP_STRING as usize);
+        unsafe {
+            let [element, view] = &mut types;
+            let file = file::input(fh);
+            // The C function reports the null handle.
+            if file == abi::MPI_FILE_NULL
+                || c::PMPI_File_get_view(file, &mut displacement, element, view, name.as_mut_ptr())
+                    != 0
+            {
+                return;
+            }
+            for mut datatype in types {
+                if datatype >= PREDEFINED {
+                    c::PMPI_Type_free(&mut datatype);
+                }
+            }
+        }
+        self.shows_datatype =
+            !["native", "internal", "external32"].iter().any(|known| name.is(known));
     }
 
     /// A buffer of `count` elements one after another.
@@ -102,7 +130,9 @@ impl Sections {
             return Ok(CBuffer::plain(address, count, datatype));
         };
         self.check_room(array, facts.span(count))?;
-        if let Some(levels) = facts.levels_of(array) {
+        if !self.shows_datatype
+            && let Some(levels) = facts.levels_of(array)
+        {
             let of = unsafe { types::message(facts.datatype, &levels, count) }?;
             return Ok(CBuffer::of_section(address, 1, of));
         }

@@ -79,12 +79,15 @@ impl Procedure {
         }
     }
 
-    /// Whether an argument is a buffer of any type and rank in module `mpi_f08`.
+    /// Whether an argument is a buffer that comes as a descriptor in module `mpi_f08`. Standard
+    /// Fortran has no default LOGICAL in procedures with BIND(C).
     pub fn has_choice(&self) -> bool {
-        self.arguments.iter().any(FortranArgument::is_f08_choice)
+        let has_logical =
+            self.arguments.iter().any(|argument| argument.fortran_type == FortranType::Logical);
+        self.arguments.iter().any(FortranArgument::is_f08_choice) && !has_logical
     }
 
-    /// The attributes of buffers: the compiler must expect an access after the call returns.
+    /// Whether the compiler must expect an access to buffers after the call returns.
     fn is_asynchronous(&self) -> bool {
         self.function.is_some_and(|function| {
             function.form != FunctionForm::Plain || function.argument("win").is_some()
@@ -136,7 +139,10 @@ impl FortranArgument {
             _ if is_free => "",
             _ => ", INTENT(INOUT)",
         };
-        let more = if is_asynchronous && self.is_f08_choice() { ", ASYNCHRONOUS" } else { "" };
+        // A compiler may take the address of an argument without TARGET for forgotten when the call
+        // returns. GNU Fortran then drops assignments that a message of MPI_BOTTOM would read.
+        let is_remembered = is_asynchronous && self.is_f08_choice();
+        let more = if is_remembered { ", ASYNCHRONOUS, TARGET" } else { "" };
         let dimensions = match self.fortran_type {
             FortranType::Choice => "",
             FortranType::Status if self.dimensions.contains('*') => "(*)",
@@ -269,7 +275,7 @@ pub(super) fn module() -> String {
     without += "    END SUBROUTINE MPI_F_sync_reg";
     with_descriptors(&mut text, &with, &without);
     text += "  END INTERFACE\n";
-    sizeof(&mut text);
+    sizeof(&mut text, "INTEGER, OPTIONAL, INTENT(INOUT) :: ierror");
     text += "END MODULE mpi_f08\n";
     text
 }

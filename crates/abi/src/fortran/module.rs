@@ -103,7 +103,7 @@ fn module() -> String {
     text += "\n  INTERFACE\n    SUBROUTINE MPI_F_sync_reg(buf)\n      IMPLICIT NONE\n";
     choice(&mut text, "buf");
     text += "    END SUBROUTINE MPI_F_sync_reg\n  END INTERFACE\n";
-    sizeof(&mut text);
+    sizeof(&mut text, "INTEGER :: ierror");
     text += "END MODULE mpi\n";
     text
 }
@@ -145,7 +145,7 @@ pub(super) fn sentinels(text: &mut String, declaration: impl Fn(&Sentinel) -> St
 }
 
 /// The interfaces of MPI_Sizeof.
-pub(super) fn sizeof(text: &mut String) {
+pub(super) fn sizeof(text: &mut String, ierror: &str) {
     for name in ["MPI_Sizeof", "PMPI_Sizeof"] {
         let _ = writeln!(text, "\n  INTERFACE {name}");
         for SizeofType { suffix, fortran_type, is_everywhere, .. } in SIZEOF {
@@ -155,7 +155,7 @@ pub(super) fn sizeof(text: &mut String) {
             let _ = writeln!(
                 text,
                 "    SUBROUTINE {name}_{suffix}(x, size, ierror)\n      IMPLICIT NONE\n      \
-                 {fortran_type} :: x(..)\n      INTEGER :: size, ierror\n    \
+                 {fortran_type} :: x(..)\n      INTEGER :: size\n      {ierror}\n    \
                  END SUBROUTINE {name}_{suffix}"
             );
             if !is_everywhere {

@@ -6,7 +6,7 @@
 //! `PROGRAM::RANKS`. With a second line `! options: -a | -b -c` a program is compiled once for each
 //! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran.
 //! flang compiles each program with the first list of options, for the largest number of ranks:
-//! `PROGRAM::RANKS::flang`.
+//! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not.
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
@@ -51,6 +51,9 @@ fn main() {
         };
         for &ranks in &ranks {
             options.iter().for_each(|options| add(ranks, GNU, options, options));
+        }
+        if source.lines().any(|line| line.starts_with("! not for flang: ")) {
+            continue;
         }
         let most = ranks.into_iter().max().unwrap_or(1);
         add(most, FLANG, options.first().map_or("", String::as_str), "flang");

@@ -215,8 +215,8 @@ pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     compile_once(&source, cc, name).unwrap()
 }
 
-/// Runs a compiler, unless a result exists for the same arguments, source, headers next to it and
-/// installed headers.
+/// Runs a compiler, unless a result exists for the same arguments, source, included files, headers
+/// next to it and installed headers.
 pub(crate) fn compile_once(
     source: &Path,
     mut compiler: Command,
@@ -238,6 +238,8 @@ pub(crate) fn compile_once(
     let sources =
         text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix(".c\""));
     inputs.extend(sources.map(|name| source.with_file_name(name).with_extension("c")));
+    let parts = text.lines().filter_map(|line| line.strip_prefix("include '")?.strip_suffix('\''));
+    inputs.extend(parts.map(|name| source.with_file_name(name)));
     for input in inputs {
         fs::read(&input).map_err(failed)?.hash(&mut key);
     }

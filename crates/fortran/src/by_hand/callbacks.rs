@@ -65,7 +65,7 @@ unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
 
 fn lacks(procedure: &str, function: &str) -> c_int {
     let reason = format!(
-        "this needs {function}, which libmpi_abi.so.1 of OxMPI and MPICH has and the loaded one \
+        "this needs {function}, which libmpi_abi.so.1 of OxMPI has and the loaded one \
          lacks"
     );
     refuse(procedure, abi::MPI_ERR_UNSUPPORTED_OPERATION, &reason)

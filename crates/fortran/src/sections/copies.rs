@@ -14,13 +14,22 @@ pub(crate) struct SectionCopy {
     strides: Vec<Stride>,
     /// The ranges of offsets that the call accesses.
     spans: Vec<(i64, i64)>,
-    used: Use,
     /// 16 bytes are enough for the alignment of every type.
     memory: Vec<u128>,
+    /// The copy as it was read, if the call changes it.
+    original: Vec<u128>,
 }
 
 // SAFETY: a copy is moved between threads with its request only, which one thread completes.
 unsafe impl Send for SectionCopy {}
+
+/// `None` if there is no memory.
+fn zeros(words: usize) -> Option<Vec<u128>> {
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(words).ok()?;
+    memory.resize(words, 0);
+    Some(memory)
+}
 
 impl SectionCopy {
     /// `None` if there is no memory.
@@ -31,15 +40,12 @@ impl SectionCopy {
     ) -> Option<SectionCopy> {
         let end = spans.iter().map(|(_, end)| *end).max().unwrap_or(0);
         let words = usize::try_from(end).ok()?.div_ceil(size_of::<u128>());
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(words).ok()?;
-        memory.resize(words, 0);
         Some(SectionCopy {
             section: array.address().cast(),
             strides: array.strides(1),
             spans,
-            used,
-            memory,
+            memory: zeros(words)?,
+            original: zeros(if used == Use::Reads { 0 } else { words })?,
         })
     }
 
@@ -54,16 +60,26 @@ impl SectionCopy {
         self.each_piece(|offset, section, bytes| unsafe {
             ptr::copy_nonoverlapping(section, to.add(offset), bytes);
         });
+        if !self.original.is_empty() {
+            self.original.copy_from_slice(&self.memory);
+        }
     }
 
-    /// Stores the copy in the section, if the call changes it.
+    /// Stores the bytes that the call has changed in the section. The program may change the others
+    /// while the operation is open: those in gaps of the datatype are no part of the message.
     pub(crate) unsafe fn give(&self) {
-        if self.used == Use::Reads {
+        if self.original.is_empty() {
             return;
         }
-        let from = self.memory.as_ptr().cast::<u8>();
+        let (now, before) =
+            (self.memory.as_ptr().cast::<u8>(), self.original.as_ptr().cast::<u8>());
         self.each_piece(|offset, section, bytes| unsafe {
-            ptr::copy_nonoverlapping(from.add(offset), section, bytes);
+            for at in 0..bytes {
+                let byte = *now.add(offset + at);
+                if byte != *before.add(offset + at) {
+                    *section.add(at) = byte;
+                }
+            }
         });
     }
 
