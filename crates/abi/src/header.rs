@@ -72,9 +72,12 @@ const FORTRAN_HEAD: &str = "
 typedef int MPI_Fint;
 # define MPI_Fint MPI_Fint
 #endif
+
+/* A status of module mpi_f08 has the place of a C status. */
+typedef MPI_Status MPI_F08_status;
 ";
 
-/// A Fortran status has the same eight integers.
+/// A Fortran status has the same eight integers, and one of module `mpi_f08` the same fields.
 const FORTRAN_STATUS: &str = "\
 #ifndef @MPI_Status_c2f
 OXMPI_INLINE int @MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
@@ -101,6 +104,36 @@ OXMPI_INLINE int @MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
     return MPI_SUCCESS;
 }
 # define @MPI_Status_f2c @MPI_Status_f2c
+#endif
+#ifndef @MPI_Status_c2f08
+OXMPI_INLINE int @MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status)
+{
+    *f08_status = *c_status;
+    return MPI_SUCCESS;
+}
+# define @MPI_Status_c2f08 @MPI_Status_c2f08
+#endif
+#ifndef @MPI_Status_f082c
+OXMPI_INLINE int @MPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status)
+{
+    *c_status = *f08_status;
+    return MPI_SUCCESS;
+}
+# define @MPI_Status_f082c @MPI_Status_f082c
+#endif
+#ifndef @MPI_Status_f082f
+OXMPI_INLINE int @MPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status)
+{
+    return @MPI_Status_c2f(f08_status, f_status);
+}
+# define @MPI_Status_f082f @MPI_Status_f082f
+#endif
+#ifndef @MPI_Status_f2f08
+OXMPI_INLINE int @MPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status)
+{
+    return @MPI_Status_f2c(f_status, f08_status);
+}
+# define @MPI_Status_f2f08 @MPI_Status_f2f08
 #endif
 ";
 

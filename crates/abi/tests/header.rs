@@ -209,9 +209,12 @@ int main(void) { return (int) MPI_Comm_c2f(MPI_COMM_WORLD); }
 int main(void) {
     MPI_Fint status[MPI_F_STATUS_SIZE] = {0};
     MPI_Status from;
+    MPI_F08_status modern;
     MPI_Datatype type = MPI_Type_f2c(MPI_Type_c2f(MPI_INT));
     MPI_Comm (*convert)(MPI_Fint) = MPI_Comm_f2c;
     return PMPI_Win_c2f(PMPI_Win_f2c(MPI_Win_c2f(MPI_WIN_NULL))) + MPI_Status_f2c(status, &from) + (type == MPI_INT)
+        + MPI_Status_c2f08(&from, &modern) + PMPI_Status_f082c(&modern, &from) + MPI_Status_f082f(&modern, status)
+        + PMPI_Status_f2f08(status, &modern) + modern.MPI_TAG
         + (convert(MPI_Comm_c2f(MPI_COMM_SELF)) == MPI_COMM_SELF) + MPI_Op_c2f(MPI_SUM) + MPI_Request_c2f(MPI_REQUEST_NULL)
         + MPI_Group_c2f(MPI_GROUP_EMPTY) + MPI_Info_c2f(MPI_INFO_ENV) + MPI_File_c2f(MPI_FILE_NULL)
         + MPI_Errhandler_c2f(MPI_ERRORS_RETURN) + MPI_Message_c2f(MPI_MESSAGE_NULL) + MPI_Session_c2f(MPI_SESSION_NULL);
