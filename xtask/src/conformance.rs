@@ -4,6 +4,7 @@
 //! ([`record`]), so that a job that hangs or crashes names its test, and the next job continues
 //! behind this test. A library in front of OxMPI ([`witness`]) records which functions are missing;
 //! a test that accepts a missing function has failed. Then other programs run ([`programs`]).
+//! `--fortran` runs large Fortran codes instead ([`fortran`]).
 //! Failures are compared with a list that may only shrink ([`expected`]). See
 //! `docs/conformance.md`.
 
@@ -13,6 +14,7 @@ mod debian;
 mod demos;
 mod expected;
 mod ferrompi;
+mod fortran;
 mod hdf5;
 mod ib;
 mod job;
@@ -34,6 +36,7 @@ use crate::root;
 use crate::run::Failure;
 use client::Client;
 use expected::Expected;
+pub(crate) use fortran::of_share as fortran_code;
 pub(crate) use options::ConformanceOptions;
 use options::Rpi;
 use programs::{ForeignProgram, PROGRAMS};
@@ -43,6 +46,9 @@ use suite::Suite;
 pub(crate) fn conformance(options: &ConformanceOptions) -> Result<(), Failure> {
     if let Some(parts) = &options.ib {
         return ib::run(options.prefix.as_deref(), parts);
+    }
+    if let Some(codes) = &options.fortran {
+        return fortran::run(options, codes);
     }
     let rounds: Vec<Round> =
         options.settings().map(|setting| Round { setting, without: &[] }).collect();

@@ -71,8 +71,8 @@ enum Verb {
     /// Run mpi4py's test suite and other programs by other people on OxMPI
     ///
     /// The suite runs module by module. The other programs are mpi4py's benchmarks and demos,
-    /// NetPIPE, HPCC, ferrompi and HDF5. The exit code is 0 if exactly the tests fail that
-    /// tests/conformance/expected-failures.txt lists.
+    /// NetPIPE, HPCC, ferrompi and HDF5; with --fortran, Fortran codes run instead. The exit code
+    /// is 0 if exactly the tests fail that tests/conformance/expected-failures.txt lists.
     Conformance(ConformanceOptions),
     /// Compute the fixed decisions of collectives again (5 minutes of two processors)
     Decisions(DecisionsOptions),

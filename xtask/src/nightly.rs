@@ -116,6 +116,9 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     if let Some((name, act)) = conformance::below_other_launcher(share) {
         run(name, None, &mut || act(&prefix()));
     }
+    if let Some((name, act)) = conformance::fortran_code(share) {
+        run(&name, None, &mut || act(&prefix()));
+    }
     let (name, mut act) = own_part(share, needs);
     run(name, None, &mut act);
 }

@@ -143,6 +143,38 @@ pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure
     unpacked(package, directory)
 }
 
+/// The files that Debian adds to the source of a package, in a directory `debian`.
+pub(super) fn additions(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
+    let place = directory.join(format!("{package}-additions"));
+    let added = place.join("debian");
+    if added.is_dir() {
+        return Ok(added);
+    }
+    lists(directory)?;
+    make_directory(&place)?;
+    apt_get(directory).args(["source", "--diff-only", package]).current_dir(&place).show()?;
+    let archive = find_by(&place, ".debian.tar.*", |name| {
+        name.contains(".debian.tar.") && !name.ends_with(".asc")
+    })?;
+    Run::new("tar").arg("-xf").arg(archive).arg("-C").arg(&place).show()?;
+    Ok(added)
+}
+
+/// Whether the archive of packages has no such source, so that no later attempt succeeds either.
+/// The list of packages may name a source that the archive or its mirror does not have.
+pub(super) fn lacks(package: &str, directory: &Path) -> bool {
+    let scratch = directory.join(format!("{package}-source"));
+    let attempt = apt_get(directory).args(["source", "--tar-only", package]);
+    let attempt = attempt.current_dir(&scratch).env("LC_ALL", "C").output();
+    attempt.is_err_and(|failure| says_not_there(&failure.to_string()))
+}
+
+fn says_not_there(complaint: &str) -> bool {
+    ["404  Not Found", "Unable to find a source package"]
+        .iter()
+        .any(|words| complaint.contains(words))
+}
+
 pub(super) fn unpacked(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
     let entries = fs::read_dir(&place).into_iter().flatten().flatten();
@@ -237,6 +269,15 @@ Types: deb-src
             .replace("types:deb\n", "Types: deb deb-src\n");
         assert_eq!(changed, expected);
         assert_eq!(with_source_types(&changed), changed);
+    }
+
+    #[test]
+    fn a_source_that_the_archive_lacks_is_no_broken_network() {
+        let missing =
+            "E: Failed to fetch http://m.example/a_1.orig.tar.gz  404  Not Found [IP: ::]";
+        assert!(says_not_there(missing));
+        assert!(says_not_there("E: Unable to find a source package for a"));
+        assert!(!says_not_there("E: Failed to fetch http://m.example/a  Could not connect"));
     }
 
     #[test]

@@ -107,8 +107,10 @@ fn bytes_in(directory: &Path) -> u64 {
 }
 
 pub(super) fn tail(path: &Path, lines: usize) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    last_lines(&String::from_utf8_lossy(&fs::read(path).unwrap_or_default()), lines)
+}
+
+pub(super) fn last_lines(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.trim_end().lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }

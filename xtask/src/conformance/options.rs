@@ -7,6 +7,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::fortran::FortranCode;
 use super::ib::IbPart;
 use super::results::JobSetting;
 
@@ -86,6 +87,16 @@ pub(crate) struct ConformanceOptions {
         require_equals = true
     )]
     pub(super) ib: Option<Vec<IbPart>>,
+    /// Instead: build Fortran codes of Debian's archive and run their tests (half an hour)
+    #[arg(
+        long,
+        value_name = "CODE,CODE",
+        value_delimiter = ',',
+        num_args = 0..,
+        require_equals = true,
+        conflicts_with = "ib"
+    )]
+    pub(super) fortran: Option<Vec<FortranCode>>,
 }
 
 impl ConformanceOptions {
@@ -99,6 +110,7 @@ impl ConformanceOptions {
             patience: PATIENCE_S,
             shrink: false,
             ib: None,
+            fortran: None,
         }
     }
 
@@ -145,5 +157,15 @@ mod tests {
         assert_eq!(parts(&[]), None);
         assert_eq!(parts(&["--ib", "--shrink"]), Some(Vec::new()));
         assert_eq!(parts(&["--ib=long,mpi4py_2"]), Some(vec![IbPart::Long, IbPart::Mpi4py2]));
+    }
+
+    #[test]
+    fn fortran_codes_are_named_or_all() {
+        let codes = |words: &[&str]| Some(read::<ConformanceOptions>(words).ok()?.fortran);
+        assert_eq!(codes(&[]), Some(None));
+        assert_eq!(codes(&["--fortran", "--shrink"]), Some(Some(Vec::new())));
+        let two = vec![FortranCode::Mumps, FortranCode::Hdf5];
+        assert_eq!(codes(&["--fortran=mumps,hdf5"]), Some(Some(two)));
+        assert_eq!((codes(&["--fortran=lammps"]), codes(&["--fortran", "--ib"])), (None, None));
     }
 }

@@ -1,6 +1,6 @@
 //! The report: the table, and the reasons of failures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::results::{Part, Verdict};
@@ -60,6 +60,23 @@ pub(super) fn reasons(part: &Part, shown: impl Fn(&str) -> bool) -> String {
     text
 }
 
+/// The skipped tests of all parts by their reasons.
+pub(super) fn skips(parts: &[Part]) -> String {
+    let mut alike: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
+    for part in parts {
+        for test in part.tests.iter().filter(|test| test.verdict == Verdict::Skipped) {
+            let name = format!("{} ({})", short(&test.name), part.ranks);
+            alike.entry((&part.name, &test.text)).or_default().insert(name);
+        }
+    }
+    let mut text = String::new();
+    for ((part, reason), names) in alike {
+        let names: Vec<_> = names.into_iter().collect();
+        let _ = writeln!(text, "skipped in {part}: {reason}\n    {}", names.join(", "));
+    }
+    text
+}
+
 fn short(name: &str) -> &str {
     name.split_once('.').map_or(name, |(_, rest)| rest)
 }
@@ -93,6 +110,9 @@ mod tests {
         }
         let words: Vec<String> = line(&part).split_whitespace().map(str::to_owned).collect();
         assert_eq!(words, ["test_x", "2", "shm", "8", "2", "1", "2", "1", "0.0"]);
+        part.tests[0].text = "too few ranks".into();
+        let skipped = skips(std::slice::from_ref(&part));
+        assert_eq!(skipped, "skipped in test_x: too few ranks\n    T.Skipped (2)\n");
         let reasons = reasons(&part, |name| !name.ends_with("Hung"));
         assert!(reasons.contains("in T.Unsupported, T.Failed, T.Error, T.Crashed\n"), "{reasons}");
     }

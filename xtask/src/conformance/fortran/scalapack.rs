@@ -1,0 +1,157 @@
+//! ScaLAPACK and its BLACS: the tester of the BLACS, which also sees whether an abort ends all
+//! ranks, and testers of ScaLAPACK for real and complex matrices.
+
+use std::path::PathBuf;
+
+use super::site::{BuildFailure, Site};
+use super::{ForeignCode, FortranJob, Judge, OutputCheck, success_with};
+use crate::run::Failure;
+
+pub(super) const RECIPE: ForeignCode = ForeignCode {
+    version: "2.2.1",
+    package: "scalapack",
+    needed: &[("/usr/bin/cmake", "cmake")],
+    ranks: &[2, 4],
+    build,
+    jobs,
+};
+
+/// The testers: solvers, least squares, and reductions for eigenvalues, dense and banded.
+const TESTERS: [&str; 15] = [
+    "xdlu", "xzlu", "xdllt", "xzllt", "xdqr", "xdinv", "xdls", "xdnep", "xdbrd", "xdhrd", "xdtrd",
+    "xdgblu", "xddblu", "xdptllt", "xzevc",
+];
+/// Testers whose inputs have grids of more than two processes, each with its judge: the BLACS end a
+/// job with fewer. They test eigenvalues, singular values and the BLACS themselves.
+const FOUR_RANKS: [(&str, OutputCheck); 6] = [
+    ("xdsep", check),
+    ("xzgsep", check),
+    ("xzheevr", check),
+    ("xdsvd", check_lines),
+    ("xFbtest", check_blacs),
+    ("xCbtest", check_blacs),
+];
+
+const NEEDS_FOUR: &str = "its input has grids of 4 processes";
+
+fn build(site: &Site) -> Result<(), BuildFailure> {
+    library(site)?;
+    let mut make = site.make(&directory(site));
+    make.args(TESTERS).args(FOUR_RANKS.map(|(name, _)| name));
+    Ok(site.step("scalapack-tests", make)?)
+}
+
+fn directory(site: &Site) -> PathBuf {
+    site.programs.join("scalapack")
+}
+
+/// The library, which other codes need as well.
+pub(super) fn library(site: &Site) -> Result<PathBuf, BuildFailure> {
+    site.once("scalapack-library", |site| {
+        let source = site.source("scalapack")?;
+        let place = site.fresh("scalapack")?;
+        let (lapack, blas) = (site.lapack()?, site.blas()?);
+        let mut cmake = site.command("/usr/bin/cmake", &place);
+        cmake.arg("-S").arg(source).arg("-B").arg(&place);
+        cmake.args(["-DSCALAPACK_BUILD_TESTS=ON", "-DSCALAPACK_BUILD_TESTING=ON"]);
+        cmake.args(["-DCMAKE_C_FLAGS=-O1 -w", "-DCMAKE_Fortran_FLAGS=-O1 -w"]);
+        for (name, value) in [
+            ("MPI_BASE_DIR", site.prefix().display().to_string()),
+            ("CMAKE_C_COMPILER", site.installed("mpicc").display().to_string()),
+            ("CMAKE_Fortran_COMPILER", site.installed("mpifort").display().to_string()),
+            ("LAPACK_LIBRARIES", format!("{};{}", lapack.display(), blas.display())),
+            ("BLAS_LIBRARIES", blas.display().to_string()),
+        ] {
+            cmake.arg(format!("-D{name}={value}"));
+        }
+        site.step("scalapack-cmake", cmake)?;
+        let mut make = site.make(&place);
+        make.arg("scalapack");
+        Ok(site.step("scalapack-library", make)?)
+    })?;
+    Ok(directory(site).join("lib/libscalapack.a"))
+}
+
+fn jobs(site: &Site, ranks: u32) -> Result<Vec<FortranJob>, Failure> {
+    let testing = directory(site).join("TESTING");
+    let mut jobs = Vec::new();
+    let testers = TESTERS.map(|name| (name, check as OutputCheck));
+    for (name, judge) in testers.into_iter().chain(FOUR_RANKS) {
+        if ranks < 4 && FOUR_RANKS.iter().any(|(other, _)| *other == name) {
+            jobs.push(FortranJob::skip(name, NEEDS_FOUR));
+            continue;
+        }
+        // The input of the tester of the BLACS lies apart from the others.
+        let is_blacs = name.ends_with("btest");
+        let place = if is_blacs { directory(site).join("BLACS/TESTING") } else { testing.clone() };
+        let mut mpirun = site.mpirun(ranks, &place);
+        mpirun.arg(testing.join(name));
+        jobs.push(FortranJob::new(name, mpirun, Judge::One(judge)));
+    }
+    Ok(jobs)
+}
+
+/// A tester counts the tests that have passed and the tests that have failed.
+fn check(output: &str, exit: i32) -> Result<(), String> {
+    success_with("END OF TESTS.", output, exit)?;
+    let counted = |words: &str| -> Option<u64> {
+        let line = output.lines().rev().find(|line| line.contains(words))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let passed = counted("tests completed and passed");
+    match (passed, counted("tests completed and failed")) {
+        (Some(passed), Some(0)) if passed > 0 => Ok(()),
+        (passed, failed) => Err(format!("passed: {passed:?}, failed: {failed:?}")),
+    }
+}
+
+/// The tester of singular values prints a line for each test.
+fn check_lines(output: &str, exit: i32) -> Result<(), String> {
+    success_with("End of tests", output, exit)?;
+    let begin = |word: &str| output.lines().filter(|line| line.starts_with(word)).count();
+    match (begin("Passed "), begin("Failed ")) {
+        (passed, 0) if passed > 0 => Ok(()),
+        (passed, failed) => Err(format!("passed: {passed}, failed: {failed}")),
+    }
+}
+
+/// The tester ends by an abort of all ranks.
+fn check_blacs(output: &str, exit: i32) -> Result<(), String> {
+    let sums: Vec<&str> = output.lines().filter(|line| line.contains("TESTS;")).collect();
+    if let Some(bad) = sums.iter().find(|line| !line.contains(" 0 FAILED")) {
+        return Err((*bad).to_owned());
+    }
+    let is_aborted = exit != 0 && output.contains("DONE BLACS_GRIDEXIT");
+    match (is_aborted, sums.len()) {
+        (true, sums) if sums >= 20 => Ok(()),
+        (_, sums) => Err(format!("{sums} sums, ended by an abort after all tests: {is_aborted}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn testers_must_have_passed_everything() {
+        let good = "  240 tests completed and passed residual checks.\n    0 tests completed and failed residual checks.\nEND OF TESTS.\n";
+        assert_eq!(check(good, 0), Ok(()));
+        for (from, to) in [("  240 ", "    0 "), ("    0 ", "    2 "), ("END OF TESTS.", "")] {
+            assert!(check(&good.replace(from, to), 0).is_err(), "{from} -> {to}");
+        }
+        assert!(check(good, 1).is_err());
+        let good = "Passed 0.1E-01\nPassed 0.7E-02\nEnd of tests\n";
+        assert_eq!(check_lines(good, 0), Ok(()));
+        assert!(check_lines(&good.replacen("Passed", "Failed", 1), 0).is_err());
+    }
+
+    #[test]
+    fn the_tester_of_the_blacs_must_end_by_an_abort() {
+        let line = "REAL SDRV TESTS:   75 TESTS;   50 PASSED,   25 SKIPPED,    0 FAILED.\n";
+        let good = line.repeat(20) + " DONE BLACS_GRIDEXIT\n";
+        assert_eq!(check_blacs(&good, 255), Ok(()));
+        assert!(check_blacs(&good, 0).is_err());
+        assert!(check_blacs(&good.replacen("  0 FAILED", " 10 FAILED", 1), 255).is_err());
+        assert!(check_blacs(line, 255).is_err());
+    }
+}
