@@ -102,12 +102,12 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
         }
         WrapperAction::Unknown(ref word) => {
             oxmpi_sys::complain!(
-                "{name}: {word} is none of the words that can be shown ('{name} --help' lists them)"
+                "{name}: {word} is none of the words that can be shown ('{name} -help' lists them)"
             );
             return 1;
         }
         WrapperAction::Nothing => {
-            oxmpi_sys::complain!("{name}: no input files ('{name} --help' explains)");
+            oxmpi_sys::complain!("{name}: no input files ('{name} -help' explains)");
             return 1;
         }
         WrapperAction::Show(_) => {}

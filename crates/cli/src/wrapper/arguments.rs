@@ -198,6 +198,10 @@ fn is_for_header(text: &str) -> bool {
 }
 
 fn shown_by(text: &str) -> Option<WrapperAction> {
+    // Build systems know a compiler by the text of this option.
+    if text == "--help" {
+        return None;
+    }
     let word = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
     Some(match word {
         "help" => WrapperAction::Help,
@@ -339,7 +343,9 @@ mod tests {
             "-I/p/include -DOXMPI_MPI_ABI_STRICT a.c -c"
         );
         assert_eq!(joined(&["-o", "-show", "a.c", "-c"]), "-I/p/include -o -show a.c -c");
-        assert_eq!(request(&["-Xlinker", "--help", "a.c"]).action, WrapperAction::Run);
+        assert_eq!(request(&["-Xlinker", "-help", "a.c"]).action, WrapperAction::Run);
+        assert_eq!(request(&["--help"]).action, WrapperAction::Run);
+        assert_eq!(request(&["-help"]).action, WrapperAction::Help);
         assert_eq!(
             joined(&["-cxx=g++", "a.c", "-c"]),
             "-I/p/include -cxx=g++ a.c -c",

@@ -263,7 +263,7 @@ const PRINTS: [&str; 12] = [
     "--version",
     "mpirun --help",
     "mpirun --version",
-    "mpicc --help",
+    "mpicc -help",
     "ompi_info",
     "info",
     "info --params",

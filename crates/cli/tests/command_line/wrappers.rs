@@ -222,6 +222,9 @@ fn build_systems_find_this_installation_and_no_other() {
     ok(tool(&prefix(), "mpicc")
         .args(["-std=gnu17", "conftest.c", "-o", "conftest"])
         .current_dir(&scratch.0));
+    // PETSc's configure knows a GNU compiler by this.
+    let help = ok(tool(&prefix(), "mpifort").args(["-fc=gfortran", "--help"]));
+    assert!(help.contains("-print-libgcc-file-name"), "{help}");
     let flags = |name: &str| {
         let mut command = Command::new("pkg-config");
         command.args(["--libs", name]).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));

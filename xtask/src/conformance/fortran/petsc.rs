@@ -31,8 +31,7 @@ fn build(site: &Site) -> Result<(), BuildFailure> {
     configure
         .args(["--with-cxx=0", "--with-x=0", "--with-ssl=0", "--with-hwloc=0", "--with-pthread=0"])
         .args(["--with-shared-libraries=0", "--with-debugging=0", "--with-make-np=2"])
-        // PETSc recognises a GNU compiler by the output of '--help', to which our wrappers reply.
-        .args(["CFLAGS=-w", "FFLAGS=-w -ffree-line-length-0"])
+        .args(["CFLAGS=-w", "FFLAGS=-w"])
         .args(["--COPTFLAGS=-O0", "--FOPTFLAGS=-O0"])
         .arg(format!("--with-mpi-dir={}", site.prefix().display()))
         .arg(format!(
