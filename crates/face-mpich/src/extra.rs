@@ -6,6 +6,7 @@ use crate::convert::*;
 use crate::handles::*;
 use crate::statuses::*;
 use crate::{by_hand, core};
+use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Aint;
 use std::ffi::{c_int, c_void};
 
@@ -46,6 +47,9 @@ unsafe extern "C" fn file_f2c(file: c_int) -> file::Foreign {
 /// The status of Fortran has the five integers of C.
 #[unsafe(export_name = "PMPI_Status_c2f")]
 unsafe extern "C" fn status_c2f(from: *const ForeignStatus, to: *mut ForeignStatus) -> c_int {
+    if from.is_null() || to.is_null() {
+        return code_out(abi::MPI_ERR_ARG);
+    }
     unsafe { *to = *from };
     0
 }

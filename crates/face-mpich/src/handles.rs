@@ -13,8 +13,12 @@ pub(crate) use oxmpi_foreign::{Handles, PendingHandles, Room, UNSET, Whole};
 use std::ffi::c_int;
 use std::ptr;
 
-/// A handle that the library refuses.
-const BAD: usize = 4095;
+/// A handle that the library refuses: the number itself, which is in its error, unless it is so low
+/// that it could be a handle of the library.
+fn bad(foreign: c_int) -> usize {
+    let bits = foreign.cast_unsigned();
+    if bits & LONG_MASK != 0 { bits as usize } else { 4095 }
+}
 
 const TOP: u32 = 1 << 31;
 const LONG: u32 = 1 << 30;
@@ -122,7 +126,7 @@ macro_rules! by_int {
     ($($word:ident $input:ident $output:ident $from:ident $to:ident;)*) => {
         handles! { $(
             $word c_int, $input $output,
-            |foreign| int_of(foreign).map_or(BAD, |int| core!($from)(int)),
+            |foreign| int_of(foreign).map_or_else(|| bad(foreign), |int| core!($from)(int)),
             |handle| foreign_of(core!($to)(handle));
         )* }
     };
@@ -144,7 +148,7 @@ by_int! {
 
 handles! {
     file usize, predefined_file_in predefined_file_out,
-        |foreign: usize| if foreign < 4096 { BAD } else { foreign },
+        |foreign: usize| if foreign < 4096 { 4095 } else { foreign },
         |handle: usize| handle;
 }
 

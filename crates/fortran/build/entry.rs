@@ -287,10 +287,13 @@ impl Body {
             }
         }
         let store = match (facts.intent, procedure.name) {
-            (Intent::InOut, "MPI_Request_free") => "freed",
             (Intent::InOut, _) if word == "request" => "update",
             _ => "output",
         };
+        if procedure.name == "MPI_Request_free" {
+            self.before += "if let Some(code) = request::refused_free(request) \
+                            { put(ierror, code); return; } ";
+        }
         if procedure.name == "MPI_Start" {
             let _ = write!(self.before, "request::starts({name}); ");
         }

@@ -124,7 +124,7 @@ impl Sections {
         datatype: usize,
         used: Use,
     ) -> Result<CBuffer, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         let address = choice_address(array.address());
         let Some(facts) = (unsafe { facts_of(array, count, datatype) })? else {
             return Ok(CBuffer::plain(address, count, datatype));
@@ -151,7 +151,7 @@ impl Sections {
         datatype: usize,
         used: Use,
     ) -> Result<CBuffer, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         let address = choice_address(array.address());
         let Some(facts) = (unsafe { facts_of(array, blocks.min(count), datatype) })? else {
             return Ok(CBuffer::plain(address, count, datatype));
@@ -179,7 +179,7 @@ impl Sections {
         datatype: usize,
         used: Use,
     ) -> Result<CBuffer, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         let address = choice_address(array.address());
         let Some(facts) = (unsafe { facts_of(array, blocks.into(), datatype) })? else {
             return Ok(CBuffer::plain(address, 0, datatype));
@@ -210,7 +210,7 @@ impl Sections {
         datatypes: *const c_int,
         used: Use,
     ) -> Result<CBuffer, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         let address = choice_address(array.address());
         if array.is_plain() {
             return Ok(CBuffer::plain(address, 0, 0));
@@ -233,7 +233,7 @@ impl Sections {
         datatype: usize,
         used: Use,
     ) -> Result<*mut c_void, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         let Some(facts) = (unsafe { facts_of(array, elements, datatype) })? else {
             return Ok(choice_address(array.address()));
         };
@@ -249,7 +249,7 @@ impl Sections {
         bytes: Count,
         used: Use,
     ) -> Result<*mut c_void, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         match array.is_plain() || bytes <= 0 {
             true => Ok(choice_address(array.address())),
             false => self.copy(array, vec![(0, bytes)], used),
@@ -264,7 +264,7 @@ impl Sections {
         array: *const ArrayDescriptor,
         datatype: usize,
     ) -> Result<*mut c_void, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         let facts = unsafe { facts_of(array, 1, datatype) }?;
         match facts.is_some_and(|facts| facts.span(1).1 > array.element_bytes()) {
             true => Err(self.refused("one element of the datatype covers a gap of the section")),
@@ -279,10 +279,20 @@ impl Sections {
         &mut self,
         array: *const ArrayDescriptor,
     ) -> Result<*mut c_void, c_int> {
-        let array = unsafe { &*array };
+        let array = self.sound(unsafe { &*array })?;
         match array.is_plain() || array.bytes() == 0 {
             true => Ok(choice_address(array.address())),
             false => Err(self.refused("the memory must not be a section with gaps")),
+        }
+    }
+
+    fn sound<'a>(&self, array: &'a ArrayDescriptor) -> Result<&'a ArrayDescriptor, c_int> {
+        match array.is_sound() {
+            true => Ok(array),
+            false => Err(self.refused(
+                "the compiler describes the array wrongly (elements overlap); with CLASS(*), pass it \
+                 in SELECT TYPE",
+            )),
         }
     }
 

@@ -155,10 +155,13 @@ pub(crate) fn win_fromint(win: c_int) -> Win {
 
 /// Copies a status in either direction: a Fortran status is the same eight integers.
 /// # Safety
-/// `from` must point to a status, `to` must have room for one.
+/// `from` must be null or point to a status, `to` must be null or have room for one.
 // SAFETY: the standard reserves the symbol for MPI libraries.
 #[unsafe(export_name = "PMPI_Status_c2f")]
 unsafe extern "C" fn copy_status(from: *const Status, to: *mut Status) -> c_int {
+    if from.is_null() || to.is_null() {
+        return oxmpi_abi::constants::MPI_ERR_ARG;
+    }
     // SAFETY: by the contract of this function.
     unsafe { to.copy_from(from, 1) };
     oxmpi_abi::constants::MPI_SUCCESS

@@ -80,6 +80,7 @@ pub(super) fn made(
     let [program, first @ ..] = compiler else {
         return Err("the name of the compiler is empty".into());
     };
+    let args = &with_files(args);
     let text = |arg: &OsString| arg.to_string_lossy().into_owned();
     let has = |arg: &OsString, options: &[&str]| {
         options.iter().any(|option| text(arg).starts_with(option))
@@ -140,7 +141,13 @@ pub(super) fn made(
             let title = title.lines().next().unwrap_or_default();
             oxmpi_sys::complain!("{name}: compiling the MPI modules for {title} (once)");
         }
-        let build = ModuleBuild { program, first, kinds: &kinds, directory: &part.0, prefix };
+        // The compiler runs in another directory.
+        let program = match Path::new(program).components().count() {
+            0 | 1 => program.clone(),
+            _ => std::path::absolute(program).map_or_else(|_| program.clone(), PathBuf::into_os_string),
+        };
+        let program = program.as_os_str();
+        let build = ModuleBuild { name, program, first, kinds: &kinds, directory: &part.0, prefix };
         build.all(&source)?;
         let written = fs::write(part.0.join(DESCRIPTION), description);
         written.map_err(|error| format!("{}: {error}", part.0.display()))?;
@@ -154,6 +161,19 @@ pub(super) fn made(
     Err(format!(
         "there is no place for the compiled modules ({failure}); XDG_CACHE_HOME=DIR names one"
     ))
+}
+
+/// The arguments, with the words of the files that they name (`@FILE`) behind them.
+fn with_files(args: &[OsString]) -> Vec<OsString> {
+    let mut all = args.to_vec();
+    for arg in args {
+        let Some(file) = arg.to_str().and_then(|text| text.strip_prefix('@')) else { continue };
+        // The compiler reports a file that cannot be read.
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let quotes = ['"', '\''];
+        all.extend(text.split_whitespace().map(|word| word.trim_matches(quotes).into()));
+    }
+    all
 }
 
 fn missing(program: &OsStr, from: &str, error: &io::Error) -> String {
@@ -220,6 +240,8 @@ fn lock(store: &Path, key: &str) -> Option<File> {
 
 /// The compilation of the modules in a directory.
 struct ModuleBuild<'a> {
+    /// The name of the wrapper.
+    name: &'a str,
     program: &'a OsStr,
     first: &'a [OsString],
     kinds: &'a [OsString],
@@ -244,10 +266,13 @@ program probe
 contains
   subroutine ask(assumed)
     integer(c_int) :: assumed(2,*)
-    if (reads(whole(2:6:2,5:1:-3), assumed, whole(1,1), whole) /= 1) error stop 1
+    if (reads(whole(2:6:2,5:1:-3), assumed, whole(1,1), whole) /= 1) error stop 3
   end subroutine ask
 end program probe
 ";
+
+/// The exit code of the program if the library cannot.
+const OTHER_DESCRIPTORS: i32 = 3;
 
 /// Programs that make libraries of objects.
 const ARCHIVERS: [&str; 2] = ["ar", "llvm-ar"];
@@ -307,7 +332,8 @@ impl ModuleBuild<'_> {
         ))
     }
 
-    /// Whether the library can read the array descriptors of this compiler. A program passes some.
+    /// Whether the library can read the array descriptors of this compiler. A program passes some. If
+    /// it cannot be made and run, a line says so: the library then copies array sections.
     fn has_descriptors(&self) -> Result<bool, String> {
         let lib = self.prefix.join("lib");
         let name = "descriptors.f90";
@@ -315,15 +341,35 @@ impl ModuleBuild<'_> {
         fs::write(&path, DESCRIPTOR_PROBE)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = self.command();
-        let option = |before: &str| format!("{before}{}", lib.display());
         command.args([name, "-o", "descriptors", "-lmpifort_oxmpi"]);
-        command.args([option("-L"), option("-Wl,-rpath,")]);
-        if !self.output(command)?.status.success() {
+        command.arg(format!("-L{}", lib.display()));
+        let made = self.output(command)?;
+        if !made.status.success() {
+            self.warn("makes no program with array descriptors", &made.stderr);
             return Ok(false);
         }
         let mut probe = Command::new(self.directory.join("descriptors"));
-        let output = probe.stdin(Stdio::null()).output();
-        Ok(output.is_ok_and(|output| output.status.success()))
+        let output = probe.env("LD_LIBRARY_PATH", &lib).stdin(Stdio::null()).output();
+        let error = match output {
+            Ok(output) if output.status.success() => return Ok(true),
+            // The program has found other descriptors.
+            Ok(output) if output.status.code() == Some(OTHER_DESCRIPTORS) => return Ok(false),
+            Ok(output) => output.stderr,
+            Err(error) => error.to_string().into_bytes(),
+        };
+        self.warn("makes programs that do not run here", &error);
+        Ok(false)
+    }
+
+    fn warn(&self, what: &str, error: &[u8]) {
+        let error = String::from_utf8_lossy(error);
+        let reason = error.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        oxmpi_sys::complain!(
+            "{}: warning: '{}' {what} ({}), so module mpi_f08 copies array sections",
+            self.name,
+            self.program.display(),
+            reason.trim()
+        );
     }
 
     fn command(&self) -> Command {

@@ -1,9 +1,9 @@
 //! The conversions of requests, and the requests of operations that work on copies of array
 //! sections.
 //!
-//! Such a request has a number of this library's own, between the predefined handles and the
-//! numbers of the C library. The C library refuses the number, so only the completion functions of
-//! this library can complete the request: they return the copies to their sections.
+//! Such a request has a number of this library's own, which is negative. The C library refuses the
+//! number, so only the completion functions of this library can complete the request: they return
+//! the copies to their sections.
 
 use super::{Handles, put, request_numbers};
 use crate::by_hand::refuse;
@@ -15,11 +15,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) use super::request_numbers::output;
 
-/// The first number of this library's own. The ABI's predefined handles are below 1024.
-const FIRST: usize = 2048;
-
-/// The number behind the last one.
-const END: usize = super::PREDEFINED;
+/// The numbers are -1 and below, as many as these. The numbers of C libraries are positive, or far
+/// below.
+const MOST: usize = 1 << 20;
 
 /// A request whose operation works on copies.
 struct KeptRequest {
@@ -29,18 +27,44 @@ struct KeptRequest {
     is_active: bool,
 }
 
-/// The requests, at the places that their numbers say.
-static KEPT: Mutex<Vec<Option<KeptRequest>>> = Mutex::new(Vec::new());
+/// The requests, at the places that their numbers say, and the free places.
+struct KeptRequests {
+    all: Vec<Option<KeptRequest>>,
+    free: Vec<usize>,
+}
 
-fn kept() -> MutexGuard<'static, Vec<Option<KeptRequest>>> {
+impl KeptRequests {
+    fn get(&self, slot: usize) -> Option<&KeptRequest> {
+        self.all.get(slot)?.as_ref()
+    }
+
+    fn get_mut(&mut self, slot: usize) -> Option<&mut KeptRequest> {
+        self.all.get_mut(slot)?.as_mut()
+    }
+
+    fn take(&mut self, slot: usize) -> Option<KeptRequest> {
+        let entry = self.all.get_mut(slot)?.take();
+        if entry.is_some() {
+            self.free.push(slot);
+        }
+        entry
+    }
+}
+
+static KEPT: Mutex<KeptRequests> = Mutex::new(KeptRequests { all: Vec::new(), free: Vec::new() });
+
+fn kept() -> MutexGuard<'static, KeptRequests> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The place of a request of this library's own.
 #[inline(always)]
 fn slot(number: c_int) -> Option<usize> {
-    let number = usize::try_from(number).ok()?;
-    (FIRST..END).contains(&number).then(|| number - FIRST)
+    if number >= 0 {
+        return None;
+    }
+    let slot = !number as usize;
+    (slot < MOST).then_some(slot)
 }
 
 #[inline(always)]
@@ -59,9 +83,9 @@ unsafe fn of(number: c_int) -> usize {
 #[cold]
 fn of_kept(slot: usize, number: c_int) -> usize {
     match kept().get(slot) {
-        Some(Some(kept)) => kept.request,
+        Some(kept) => kept.request,
         // The C function reports it.
-        _ => number as usize,
+        None => unsafe { request_numbers::of(number) },
     }
 }
 
@@ -83,26 +107,26 @@ pub(crate) unsafe fn keep(
     }
     let entry = KeptRequest { request, copies, is_active: !is_persistent };
     let mut all = kept();
-    let slot = all.iter().position(Option::is_none).unwrap_or(all.len());
-    if slot >= END - FIRST {
+    let slot = all.free.pop().unwrap_or(all.all.len());
+    if slot >= MOST {
         drop(all);
         // The operation has begun and needs the copies.
         std::mem::forget(entry);
         let reason = "too many operations on copies of array sections are open";
         return refuse(&procedure.to_uppercase(), abi::MPI_ERR_NO_MEM, reason);
     }
-    if slot == all.len() {
-        all.push(None);
+    if slot == all.all.len() {
+        all.all.push(None);
     }
-    all[slot] = Some(entry);
-    unsafe { put(place, (FIRST + slot) as c_int) };
+    all.all[slot] = Some(entry);
+    unsafe { put(place, !(slot as c_int)) };
     0
 }
 
 /// Reads the sections again before a persistent operation starts.
 pub(crate) unsafe fn starts(place: *const c_int) {
     let Some(slot) = slot(unsafe { *place }) else { return };
-    if let Some(Some(kept)) = kept().get_mut(slot) {
+    if let Some(kept) = kept().get_mut(slot) {
         kept.copies.iter_mut().for_each(|copy| unsafe { copy.read() });
         kept.is_active = true;
     }
@@ -152,7 +176,7 @@ unsafe fn update_kept(slot: usize, place: *mut c_int, request: usize) {
         unsafe { look_at_kept(slot) };
         return;
     }
-    let entry = kept().get_mut(slot).and_then(Option::take);
+    let entry = kept().take(slot);
     unsafe {
         if let Some(entry) = entry.filter(|entry| entry.is_active) {
             entry.copies.iter().for_each(|copy| copy.give());
@@ -164,7 +188,7 @@ unsafe fn update_kept(slot: usize, place: *mut c_int, request: usize) {
 #[cold]
 unsafe fn look_at_kept(slot: usize) {
     let open = match kept().get(slot) {
-        Some(Some(kept)) if kept.is_active => kept.request,
+        Some(kept) if kept.is_active => kept.request,
         _ => return,
     };
     let mut is_complete = 0;
@@ -172,27 +196,20 @@ unsafe fn look_at_kept(slot: usize) {
     let code = unsafe { c::PMPI_Request_get_status(open, &mut is_complete, std::ptr::null_mut()) };
     if code == 0
         && is_complete != 0
-        && let Some(Some(kept)) = kept().get_mut(slot)
+        && let Some(kept) = kept().get_mut(slot)
     {
         kept.is_active = false;
         kept.copies.iter().for_each(|copy| unsafe { copy.give() });
     }
 }
 
-/// Stores the null request after MPI_Request_free. An operation that is not complete still needs
-/// its copies.
-pub(crate) unsafe fn freed(place: *mut c_int, request: usize) {
-    unsafe {
-        let Some(slot) = slot(*place) else {
-            output(place, request);
-            return;
-        };
-        if request == abi::MPI_REQUEST_NULL {
-            let entry = kept().get_mut(slot).and_then(Option::take);
-            if entry.as_ref().is_some_and(|entry| entry.is_active) {
-                std::mem::forget(entry);
-            }
-            put(place, abi::MPI_REQUEST_NULL as c_int);
-        }
-    }
+/// Refuses MPI_Request_free for an operation that still needs its copies: nothing would return
+/// them.
+pub(crate) unsafe fn refused_free(place: *const c_int) -> Option<c_int> {
+    let slot = slot(unsafe { *place })?;
+    unsafe { look_at_kept(slot) };
+    let is_open = kept().get(slot).is_some_and(|kept| kept.is_active);
+    let reason = "the operation works on a copy of an array section: complete it by MPI_WAIT or \
+                  another such procedure";
+    is_open.then(|| refuse("MPI_REQUEST_FREE", abi::MPI_ERR_REQUEST, reason))
 }
