@@ -144,7 +144,8 @@ pub(super) fn made(
         // The compiler runs in another directory.
         let program = match Path::new(program).components().count() {
             0 | 1 => program.clone(),
-            _ => std::path::absolute(program).map_or_else(|_| program.clone(), PathBuf::into_os_string),
+            _ => std::path::absolute(program)
+                .map_or_else(|_| program.clone(), PathBuf::into_os_string),
         };
         let program = program.as_os_str();
         let build = ModuleBuild { name, program, first, kinds: &kinds, directory: &part.0, prefix };
@@ -332,8 +333,8 @@ impl ModuleBuild<'_> {
         ))
     }
 
-    /// Whether the library can read the array descriptors of this compiler. A program passes some. If
-    /// it cannot be made and run, a line says so: the library then copies array sections.
+    /// Whether the library can read the array descriptors of this compiler. A program passes some.
+    /// If it cannot be made and run, a line says so: the library then copies array sections.
     fn has_descriptors(&self) -> Result<bool, String> {
         let lib = self.prefix.join("lib");
         let name = "descriptors.f90";

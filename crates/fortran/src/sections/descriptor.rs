@@ -61,12 +61,11 @@ impl ArrayDescriptor {
         true
     }
 
-    /// Whether elements do not overlap. GNU Fortran 12 passes a section of CLASS(*) with the size of
-    /// the whole array as that of an element.
+    /// Whether elements do not overlap. GNU Fortran 12 passes a section of CLASS(*) with the size
+    /// of the whole array as that of an element.
     pub(crate) fn is_sound(&self) -> bool {
         let bytes = self.element_bytes;
-        let overlaps =
-            |one: &ArrayDimension| one.extent > 1 && one.step.unsigned_abs() < bytes;
+        let overlaps = |one: &ArrayDimension| one.extent > 1 && one.step.unsigned_abs() < bytes;
         !self.dimensions().iter().any(overlaps)
     }
 
