@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::conformance;
 use crate::install::target_directory;
 use crate::needs::Needs;
+use crate::release;
 use crate::run::{Failure, Run};
 use crate::soak;
 use crate::steps::Steps;
@@ -24,6 +25,8 @@ use crate::test::{
 };
 
 const SHARES: u32 = 10;
+/// The share in which the wheel is made, installed and tested.
+const WHEEL: u32 = 9;
 const FUZZ_SECONDS: u64 = 20;
 
 #[derive(Args, Debug)]
@@ -115,6 +118,9 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     run("mpi4py", None, &mut || conformance::share(&prefix(), share as usize, SHARES as usize));
     if let Some((name, act)) = conformance::below_other_launcher(share) {
         run(name, None, &mut || act(&prefix()));
+    }
+    if share == WHEEL {
+        run("the wheel", None, &mut || release::check(&prefix()));
     }
     let (name, mut act) = own_part(share, needs);
     run(name, None, &mut act);
