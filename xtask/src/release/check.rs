@@ -14,6 +14,11 @@ use crate::run::{Failure, Run};
 /// Packages that are installed from their wheels.
 const CLIENTS: [&str; 2] = ["mpi4py", "numpy"];
 
+/// The program of the system that the scripts in `bin` call, and the one that ends what hangs.
+const SYSTEM_PROGRAMS: [(&str, &str); 2] =
+    [("readlink", "/bin/readlink"), ("timeout", "/usr/bin/timeout")];
+const LIMIT_S: u32 = 120;
+
 const VERSION_OF_LIBRARY: &str =
     "from mpi4py import MPI; print(MPI.Get_library_version(), MPI.Is_finalized())";
 
@@ -117,19 +122,21 @@ struct Tools<'e> {
 
 impl<'e> Tools<'e> {
     fn of(environment: &'e Path, directory: &Path) -> Result<Tools<'e>, Failure> {
-        // The one program of the system that the scripts in 'bin' call.
         let bin = directory.join("bin");
-        let link = bin.join("readlink");
-        super::make_parent(&link)?;
-        if !link.exists() {
-            symlink("/bin/readlink", &link).map_err(Failure::io(link.display()))?;
+        for (name, file) in SYSTEM_PROGRAMS {
+            let link = bin.join(name);
+            super::make_parent(&link)?;
+            if !link.exists() {
+                symlink(file, &link).map_err(Failure::io(link.display()))?;
+            }
         }
         let path = format!("{}:{}", environment.join("bin").display(), bin.display());
         Ok(Tools { environment, path })
     }
 
     fn run(&self, program: &str) -> Run {
-        Run::new(self.environment.join("bin").join(program)).env("PATH", &self.path)
+        let program = self.environment.join("bin").join(program);
+        Run::new("timeout").arg(LIMIT_S.to_string()).arg(program).env("PATH", &self.path)
     }
 
     fn output(&self, program: &str, words: &[&str]) -> Result<String, Failure> {
