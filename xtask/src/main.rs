@@ -14,6 +14,7 @@ mod nightly;
 mod order;
 mod packages;
 mod pypi;
+mod release;
 mod run;
 mod soak;
 mod steps;
@@ -31,6 +32,7 @@ use conformance::ConformanceOptions;
 use decisions::DecisionsOptions;
 use install::InstallOptions;
 use nightly::NightlyOptions;
+use release::ReleaseOptions;
 use run::{Failure, Run};
 use soak::SoakOptions;
 use style::StyleOptions;
@@ -64,6 +66,8 @@ enum Verb {
     Soak(SoakOptions),
     /// Build and install programs, library, header files and manual pages
     Install(InstallOptions),
+    /// Make the wheel that pip installs
+    Release(ReleaseOptions),
     /// Measure OxMPI next to other MPI libraries and to the limit of the machine
     ///
     /// Tables (report.md), figures (results.json) and pictures go into the directory of --out.
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Verb::Soak(options) => soak::soak(&options),
         Verb::Install(options) => install::install(&options.prefix, !options.debug)
             .and_then(|()| install::make_modules(&options.prefix, &options.fortran)),
+        Verb::Release(options) => release::release(&options),
         Verb::Bench(options) => bench::bench(&options),
         Verb::Conformance(options) => conformance::conformance(&options),
         Verb::Decisions(options) => decisions::decisions(&options),

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::conformance;
 use crate::install::target_directory;
 use crate::needs::Needs;
+use crate::release;
 use crate::run::{Failure, Run};
 use crate::soak;
 use crate::steps::Steps;
@@ -24,6 +25,8 @@ use crate::test::{
 };
 
 const SHARES: u32 = 10;
+/// The share in which the wheel is made, installed and tested. It has no Fortran code.
+const WHEEL: u32 = 2;
 const FUZZ_SECONDS: u64 = 20;
 
 #[derive(Args, Debug)]
@@ -118,6 +121,9 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     }
     if let Some((name, act)) = conformance::fortran_code(share) {
         run(&name, None, &mut || act(&prefix()));
+    }
+    if share == WHEEL {
+        run("the wheel", None, &mut || release::check(&prefix()));
     }
     let (name, mut act) = own_part(share, needs);
     run(name, None, &mut act);

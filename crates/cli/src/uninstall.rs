@@ -1,7 +1,8 @@
 //! `oxmpi uninstall`: removes the files of the installation below its prefix, and nothing else.
 //!
 //! The installer leaves a list (`cargo xtask install` describes its format). Changed configuration
-//! files stay, and so do directories that are not empty or older than the installation.
+//! files stay, and so do directories that are not empty or older than the installation. The list of
+//! a wheel is the line `by pip uninstall oxmpi`: pip removes what it has installed.
 
 use std::fs;
 use std::io;
@@ -13,6 +14,9 @@ use crate::wrapper::MODULES_IN_PREFIX;
 
 /// The path of the list below the prefix.
 const FILE: &str = "share/oxmpi/installed";
+
+/// What stands in the list before the command that removes a package.
+const OTHER_INSTALLER: &str = "by ";
 
 /// Remove the files that the installation has put below its prefix
 ///
@@ -51,6 +55,10 @@ fn entries() -> Result<(PathBuf, Vec<InstalledPath>), String> {
     let text = oxmpi_param::file::read_text(&list).map_err(|error| {
         format!("{}: {error}; this list of the installer says what to remove", list.display())
     })?;
+    if let Some(command) = text.strip_prefix(OTHER_INSTALLER) {
+        let (prefix, command) = (prefix.display(), command.trim_end());
+        return Err(format!("the files in {prefix} came by a package: '{command}' removes them"));
+    }
     let entries = text.lines().map(|line| {
         InstalledPath::read(line)
             .ok_or_else(|| format!("{}: '{line}' is no line of the installer's", list.display()))

@@ -95,7 +95,18 @@ pub(super) const RUNNER: ForeignProgram = ForeignProgram {
     ..FUTURES
 };
 
-/// The same below other launchers.
+/// The same with mpi4py's wheel, in the environment that is the prefix.
+pub(super) const OF_WHEELS: ForeignProgram = ForeignProgram {
+    name: "mpi4py_wheel",
+    build: |_, _| Ok(()),
+    start: |mpirun, client, _, _| {
+        mpirun.arg(client.installed("python")).arg(client.suite.join("main.py"));
+        Ok(())
+    },
+    ..RUNNER
+};
+
+/// [`RUNNER`] below other launchers.
 pub(super) const BELOW_PMI2: ForeignProgram = ForeignProgram {
     name: "mpi4py_below_srun_pmi2",
     launch: ForeignLaunch::Srun("pmi2"),

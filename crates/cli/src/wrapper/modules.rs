@@ -3,10 +3,10 @@
 //! A compiled module can be read only by the compiler that made it, so `mpifort` compiles the
 //! source when a compiler is first used. The directory of the result has a name made of all that
 //! the result depends on: the source, the compiler's place and version, and the options that change
-//! default kinds. The directory is below the prefix or, if that cannot be written, below the user's
-//! cache. It gets its name when it is complete, in one step that works on network file systems, so
-//! parallel builds can make the same directory: the first one stays. A lock, where the file system
-//! has locks, lets the others wait.
+//! default kinds. The directory is below the prefix or, if the installer has made no place there or
+//! the place cannot be written, below the user's cache. It gets its name when it is complete, in
+//! one step that works on network file systems, so parallel builds can make the same directory: the
+//! first one stays. A lock, where the file system has locks, lets the others wait.
 //!
 //! The compiler is refused if its default kinds are not those of the library's datatypes.
 
@@ -108,8 +108,9 @@ pub(super) fn made(
     (compiler, &place, &kinds, &version, &source, WANTED_OPTIONS).hash(&mut hasher);
     let base = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let key = format!("{base}-{:016x}", hasher.finish());
-    let stores: Vec<PathBuf> =
-        [Some(prefix.join(IN_PREFIX)), cache()].into_iter().flatten().collect();
+    // A wheel has no such directory: 'pip uninstall' would leave the modules behind.
+    let installed = Some(prefix.join(IN_PREFIX)).filter(|directory| directory.is_dir());
+    let stores: Vec<PathBuf> = installed.into_iter().chain(cache()).collect();
     let is_complete = |directory: &Path| directory.join(DESCRIPTION).exists();
     if let Some(found) = stores.iter().map(|store| store.join(&key)).find(|path| is_complete(path))
     {

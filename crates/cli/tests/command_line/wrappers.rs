@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{TestDirectory, prefix};
+use crate::support::{TestDirectory, prefix, texts};
 
 struct BlankDirectory(TestDirectory);
 
@@ -640,6 +640,21 @@ fn uninstall_removes_the_files_of_the_installation_and_no_others() {
         ["bin/mine", "etc/oxmpi-mca-params.conf", "share/man/man1/other.1"]
     );
     assert!(!prefix.join("include").exists() && prefix.join("share/man/man1").exists());
+}
+
+#[test]
+fn uninstall_leaves_the_files_of_a_package_to_its_manager() {
+    let scratch = BlankDirectory::new("uninstall-package");
+    let prefix = scratch.installation();
+    scratch.write("prefix/share/oxmpi/installed", "by pip uninstall oxmpi\n");
+    let before = all_below(&prefix);
+    for words in [&["uninstall"][..], &["uninstall", "--list"]] {
+        let output = tool(&prefix, "oxmpi").args(words).output().unwrap();
+        let (code, out, err) = texts(&output);
+        assert!(err.contains("'pip uninstall oxmpi' removes them"), "{err}");
+        assert_eq!((code, &*out), (1, ""));
+    }
+    assert_eq!(all_below(&prefix), before);
 }
 
 #[test]

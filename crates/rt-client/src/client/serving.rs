@@ -49,7 +49,8 @@ pub(super) fn start_mpirun(option: &str, fds: [(BorrowedFd<'_>, i32); 2]) -> Res
     let prefix = library::prefix().ok_or_else(|| {
         "the library does not lie in an installation, where mpirun would be".to_string()
     })?;
-    let mpirun = prefix.join("bin/mpirun");
+    // In a wheel bin/mpirun is a script.
+    let mpirun = prefix.join("bin/oxmpi");
     start_with(&mpirun, option, fds).map_err(|error| {
         let is_limit = error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error());
         let remedy = match is_limit {
