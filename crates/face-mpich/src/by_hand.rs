@@ -5,6 +5,10 @@
 //! program. It finds it in a state that the library keeps for each object.
 #![allow(non_snake_case)]
 
+mod tool_objects;
+
+pub(crate) use tool_objects::*;
+
 use crate::convert::*;
 use crate::core;
 use crate::handles::*;
