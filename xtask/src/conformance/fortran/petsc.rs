@@ -31,7 +31,8 @@ fn build(site: &Site) -> Result<(), BuildFailure> {
     configure
         .args(["--with-cxx=0", "--with-x=0", "--with-ssl=0", "--with-hwloc=0", "--with-pthread=0"])
         .args(["--with-shared-libraries=0", "--with-debugging=0", "--with-make-np=2"])
-        .args(["CFLAGS=-w", "FFLAGS=-w"])
+        // These replace PETSc's own flags, of which its test for free form needs the second.
+        .args(["CFLAGS=-w", "FFLAGS=-w -ffree-line-length-0"])
         .args(["--COPTFLAGS=-O0", "--FOPTFLAGS=-O0"])
         .arg(format!("--with-mpi-dir={}", site.prefix().display()))
         .arg(format!(
