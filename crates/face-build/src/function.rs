@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use oxmpi_abi::foreign::ForeignConstant;
-use oxmpi_abi::table::{Function, FunctionArgument, Intent, Length, rust_base};
+use oxmpi_abi::table::{Function, FunctionArgument, Intent, Length, Place, rust_base};
 
 use crate::Face;
 use crate::constants::{BITS, CHOICES};
@@ -15,15 +15,16 @@ pub(crate) fn text(function: &Function, face: &Face, all: &[ForeignConstant]) ->
         .map(|argument| format!("{}: {}", argument.name(), parameter(argument)))
         .collect();
     let name = &function.name;
-    let result = match name.ends_with("_fromint") && face.has_int_handles {
-        true if !name.starts_with("MPI_File_") => "c_int".to_owned(),
-        _ => rust_base(function.result),
-    };
     let is_int = ["_toint", "_fromint"].iter().any(|end| name.ends_with(end));
-    let body = if is_int && face.has_int_handles && !name.starts_with("MPI_File_") {
+    let is_int = is_int && !name.starts_with("MPI_File_");
+    let result = match is_int {
+        true => "c_int".to_owned(),
+        false => rust_base(function.result),
+    };
+    let body = if is_int {
         // The integer of a handle is the handle.
         function.arguments.first().map_or("", FunctionArgument::name).to_owned()
-    } else if face.by_hand.contains(&name.as_str()) {
+    } else if face.is_by_hand(name) {
         let given: Vec<_> = function.arguments.iter().map(FunctionArgument::name).collect();
         format!("by_hand::{name}({})", given.join(", "))
     } else {
@@ -120,7 +121,7 @@ impl Body<'_> {
             "rank" | "root" if !is_list => self.number("rank", argument),
             "rank" if function.name == "MPI_Group_translate_ranks" => self.ranks(argument),
             "tag" | "keyval" | "code" if !is_list => self.number(word, argument),
-            "code" => self.codes(function, argument),
+            "code" => self.codes(argument),
             "one" | "mask" | "t_order" | "t_safety" => self.choice(argument),
             "t_pvar" if argument.by_value() => format!("pvar_in({name})"),
             "offset" if has("MPI_DISPLACEMENT_CURRENT") => format!("displacement_in({name})"),
@@ -150,19 +151,11 @@ impl Body<'_> {
         name.to_owned()
     }
 
-    /// Error codes that the call stores, if the caller wants them.
-    fn codes(&mut self, function: &Function, argument: &FunctionArgument) -> String {
+    /// Error codes that the call stores, if the caller wants them. Only the root knows their number
+    /// before.
+    fn codes(&mut self, argument: &FunctionArgument) -> String {
         let name = argument.name();
-        let length = match &argument.argument.length {
-            Some(Length::Argument(length)) => (*length).to_owned(),
-            Some(Length::Sum(list)) => format!("sum({list}, count)"),
-            other => panic!("{}: {name}: {other:?}", function.name),
-        };
-        // They are stored also if the call fails for one of them.
-        let _ = write!(
-            self.after,
-            "if code == 0 || code == abi::MPI_ERR_SPAWN {{ codes_out({name}, {length}); }} "
-        );
+        let _ = write!(self.after, "codes_out({name}); ");
         name.to_owned()
     }
 
@@ -247,6 +240,10 @@ impl Body<'_> {
                 Length::Sources => "sources_of(comm)".to_owned(),
                 Length::Destinations => "destinations_of(comm)".to_owned(),
                 other => panic!("{}: {name}: {other:?}", function.name),
+            };
+            let length = match facts.at {
+                Place::Root => format!("if is_root(comm, root) {{ {length} }} else {{ 0 }}"),
+                _ => length,
             };
             // Data that stay in place have no types.
             let length = match name {

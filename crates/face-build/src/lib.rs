@@ -8,18 +8,22 @@
 //!
 //! Constants that have another value in the other ABI are converted where the table of functions
 //! says that they may stand. All else is passed.
+//!
+//! The directory `common` of this crate has the modules that all faces share. Each face compiles
+//! them with its own types of handles and statuses.
 #![forbid(unsafe_code)]
 
 mod constants;
 mod function;
+mod objects;
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use oxmpi_abi::foreign::{ForeignConstant, foreign_constants};
-use oxmpi_abi::table::functions;
+use oxmpi_abi::foreign::{ForeignConstant, foreign_constants, foreign_objects};
+use oxmpi_abi::table::{Function, functions};
 
 /// A face.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +32,88 @@ pub struct Face {
     pub constants: &'static str,
     /// The name of the library for the dynamic linker.
     pub soname: &'static str,
-    /// Whether handles are integers, except those of files.
-    pub has_int_handles: bool,
+    pub handles: HandleKind,
     /// Functions whose bodies the crate writes by hand, as `by_hand::MPI_X`.
     pub by_hand: &'static [&'static str],
-    /// Functions that the other ABI lacks.
+    /// Functions that the other ABI lacks, besides those of the standard ABI's version and Fortran.
     pub missing: &'static [&'static str],
+    /// Names of symbols to export besides those of MPI, which may end with an asterisk.
+    pub exports: &'static [&'static str],
+}
+
+/// How another ABI represents handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandleKind {
+    /// Integers, and pointers for files.
+    Integers,
+    /// Addresses of objects of the library.
+    Addresses,
+}
+
+/// Functions whose bodies all faces write by hand.
+const BY_HAND: &[&str] = &[
+    "MPI_Add_error_class",
+    "MPI_Add_error_code",
+    "MPI_Attr_get",
+    "MPI_Comm_create_errhandler",
+    "MPI_Comm_create_keyval",
+    "MPI_Comm_get_attr",
+    "MPI_File_create_errhandler",
+    "MPI_Get_version",
+    "MPI_Grequest_start",
+    "MPI_Keyval_create",
+    "MPI_Op_create",
+    "MPI_Op_create_c",
+    "MPI_Register_datarep",
+    "MPI_Register_datarep_c",
+    "MPI_Session_create_errhandler",
+    "MPI_T_cvar_handle_alloc",
+    "MPI_T_event_handle_alloc",
+    "MPI_T_pvar_handle_alloc",
+    "MPI_Type_create_keyval",
+    "MPI_Type_get_attr",
+    "MPI_Type_get_contents",
+    "MPI_Type_get_contents_c",
+    "MPI_Win_create_errhandler",
+    "MPI_Win_create_keyval",
+    "MPI_Win_get_attr",
+];
+
+/// Programs see by these functions which ABI they have.
+const OF_STANDARD_ABI: &[&str] = &[
+    "MPI_Abi_get_fortran_booleans",
+    "MPI_Abi_get_fortran_info",
+    "MPI_Abi_get_info",
+    "MPI_Abi_get_version",
+    "MPI_Abi_set_fortran_booleans",
+    "MPI_Abi_set_fortran_info",
+];
+
+/// Functions beyond the standard that the other libraries have too, with the same arguments.
+const EXTENSIONS: &[&str] = &[
+    "MPIX_Comm_agree",
+    "MPIX_Comm_get_failed",
+    "MPIX_Comm_iagree",
+    "MPIX_Comm_is_revoked",
+    "MPIX_Comm_revoke",
+    "MPIX_Comm_shrink",
+    "MPIX_Query_cuda_support",
+];
+
+impl Face {
+    fn has(&self, function: &Function) -> bool {
+        let name = function.name.as_str();
+        let has_integers = self.handles == HandleKind::Integers;
+        let is_integer = name.ends_with("_toint") || name.ends_with("_fromint");
+        (!function.is_extension() || EXTENSIONS.contains(&name))
+            && !OF_STANDARD_ABI.contains(&name)
+            && !self.missing.contains(&name)
+            && (has_integers || !is_integer)
+    }
+
+    fn is_by_hand(&self, name: &str) -> bool {
+        BY_HAND.contains(&name) || self.by_hand.contains(&name)
+    }
 }
 
 /// Writes `core.rs` (the table of addresses), `constants.rs` and `functions.rs` to the build
@@ -47,10 +127,12 @@ pub fn write(face: &Face) -> Result<(), Box<dyn Error>> {
     let all = foreign_constants(face.constants)?;
     fs::write(out.join("core.rs"), oxmpi_abi::table::address_table())?;
     fs::write(out.join("constants.rs"), constants::text(&all))?;
+    if face.handles == HandleKind::Addresses {
+        fs::write(out.join("objects.rs"), objects::text(&foreign_objects(face.constants)?))?;
+    }
     let text: String = functions()
         .iter()
-        .filter(|function| !function.is_extension())
-        .filter(|function| !face.missing.contains(&function.name.as_str()))
+        .filter(|function| face.has(function))
         .map(|function| function::text(function, face, &all))
         .collect();
     fs::write(out.join("functions.rs"), text)?;
@@ -59,7 +141,8 @@ pub fn write(face: &Face) -> Result<(), Box<dyn Error>> {
 
 fn link_arguments(out: &Path, face: &Face) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
-    fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; MPIR_*; MPII_*; };\n")?;
+    let further: String = face.exports.iter().map(|name| format!(" {name};")).collect();
+    fs::write(&script, format!("{{ global: MPI_*; PMPI_*; MPIX_*; PMPIX_*;{further} }};\n"))?;
     for argument in [
         format!("--version-script={}", script.display()),
         format!("-soname,{}", face.soname),

@@ -2,8 +2,9 @@
 //! which have one ABI.
 //!
 //! The build script writes the functions from the table of functions (crate `oxmpi-face-build`,
-//! which explains the whole). This crate has the conversions ([`convert`], [`handles`],
-//! [`statuses`]) and the functions whose arguments are functions of the program ([`by_hand`]).
+//! which explains the whole, and has the modules that all faces share). This crate has the parts
+//! that differ: [`handles`], the layout of a [`status`], [`special`] addresses, and functions
+//! beyond the standard ([`extra`]).
 //!
 //! The library has no state besides that of callbacks: objects live in `libmpi_abi.so.1`.
 //!
@@ -14,18 +15,17 @@
 #![allow(clippy::too_many_arguments)]
 #![allow(unused_unsafe)] // `core!` stands inside of unsafe blocks and outside
 
-mod by_hand;
-mod convert;
 mod extra;
-mod functions;
+mod files;
 mod handles;
-mod standard;
-mod statuses;
+mod special;
+mod status;
 
-/// The address of a function of the standard ABI.
-macro_rules! core {
-    ($name:ident) => {
-        unsafe { (*$crate::standard::FUNCTIONS.load(::std::sync::atomic::Ordering::Relaxed)).$name }
-    };
+include!("../../face-build/common/modules.rs");
+
+/// The functions that are written by hand.
+mod by_hand {
+    pub(crate) use crate::callbacks::*;
+    pub(crate) use crate::files::*;
+    pub(crate) use crate::tool_objects::*;
 }
-pub(crate) use core;

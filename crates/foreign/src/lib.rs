@@ -1,9 +1,10 @@
 //! Parts that the libraries on top of `libmpi_abi.so.1` share: that of Fortran, and those for
 //! programs of other ABIs. All of them pass handles of other types than the standard ABI.
 //!
-//! A handle of the standard ABI is a `usize` here, and a handle of a program an `int`.
+//! A handle of the standard ABI is a `usize` here.
 
 use std::ffi::{c_char, c_int};
+use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -143,10 +144,13 @@ impl Handles {
 /// Handles that the library stores when an operation completes (MPI_Comm_idup). The library gets
 /// the address of a cell, and the handle is converted to the place of the program after the call
 /// that completes the operation.
+///
+/// `T` is the type of a handle of the program.
 #[derive(Debug)]
-pub struct PendingHandles {
+pub struct PendingHandles<T> {
     pending: Mutex<Vec<PendingHandle>>,
     count: AtomicUsize,
+    of: PhantomData<fn(T)>,
 }
 
 #[derive(Debug)]
@@ -155,10 +159,11 @@ struct PendingHandle {
     place: usize,
 }
 
-impl PendingHandles {
+impl<T> PendingHandles<T> {
     /// No handles.
-    pub const fn new() -> PendingHandles {
-        PendingHandles { pending: Mutex::new(Vec::new()), count: AtomicUsize::new(0) }
+    pub const fn new() -> PendingHandles<T> {
+        let count = AtomicUsize::new(0);
+        PendingHandles { pending: Mutex::new(Vec::new()), count, of: PhantomData }
     }
 
     fn locked(&self) -> MutexGuard<'_, Vec<PendingHandle>> {
@@ -166,7 +171,7 @@ impl PendingHandles {
     }
 
     /// The address of a new cell for the place of the program.
-    pub fn cell(&self, place: *mut c_int) -> *mut usize {
+    pub fn cell(&self, place: *mut T) -> *mut usize {
         let cell = Box::new(AtomicUsize::new(UNSET));
         let address = cell.as_ptr();
         let mut pending = self.locked();
@@ -184,14 +189,14 @@ impl PendingHandles {
 
     /// Calls the function with the place and the handle of each cell that the library has stored.
     #[inline(always)]
-    pub fn settle(&self, store: impl Fn(*mut c_int, usize)) {
+    pub fn settle(&self, store: impl Fn(*mut T, usize)) {
         if self.count.load(Ordering::Relaxed) != 0 {
             self.settle_some(store);
         }
     }
 
     #[cold]
-    fn settle_some(&self, store: impl Fn(*mut c_int, usize)) {
+    fn settle_some(&self, store: impl Fn(*mut T, usize)) {
         let mut pending = self.locked();
         pending.retain(|one| match one.cell.load(Ordering::Acquire) {
             UNSET => true,
@@ -204,8 +209,8 @@ impl PendingHandles {
     }
 }
 
-impl Default for PendingHandles {
-    fn default() -> PendingHandles {
+impl<T> Default for PendingHandles<T> {
+    fn default() -> PendingHandles<T> {
         PendingHandles::new()
     }
 }

@@ -117,7 +117,7 @@ pub(crate) unsafe fn put_indices(indices: *mut c_int, count: c_int, place: *mut 
 }
 
 /// Communicators that the C library stores when a duplication completes.
-pub(crate) static PENDING: PendingHandles = PendingHandles::new();
+pub(crate) static PENDING: PendingHandles<c_int> = PendingHandles::new();
 
 /// Stores the communicators of completed duplications.
 #[inline(always)]

@@ -218,7 +218,10 @@ pub fn functions() -> &'static [Function] {
 pub fn address_table() -> String {
     let mut text = String::from(
         "/// The addresses of all functions.\n#[repr(C)]\n#[allow(non_snake_case)]\n\
-         pub(crate) struct FunctionTable {\n    pub(crate) functions: usize,\n",
+         pub(crate) struct FunctionTable {\n    pub(crate) functions: usize,\n    \
+         /// The number of error codes that the thread's last call of MPI_Comm_spawn or\n    \
+         /// MPI_Comm_spawn_multiple has stored.\n    \
+         pub(crate) spawned_codes: unsafe extern \"C\" fn() -> c_int,\n",
     );
     for function in functions() {
         let types: Vec<_> = function.arguments.iter().map(FunctionArgument::rust_type).collect();

@@ -16,6 +16,7 @@ use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt_client::client::UniverseError;
 use oxmpi_rt_client::universe::{Parent, Spawn, SpawnCommand};
+use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
@@ -36,6 +37,16 @@ unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
         // SAFETY: a string by the contract of this function.
         words.push(unsafe { strings::text(word, "argv") }?.to_vec());
     }
+}
+
+thread_local! {
+    static SPAWNED_CODES: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// The number of error codes that the thread's last call has stored. A library for another ABI
+/// converts them, and only the root knows their number from the arguments.
+pub(crate) unsafe extern "C" fn spawned_codes() -> c_int {
+    SPAWNED_CODES.get()
 }
 
 /// Spawns the processes of `commands`, which is called only at the root and also returns the
@@ -61,6 +72,7 @@ fn spawn(
             // SAFETY: the C program passes room for a code of each requested process.
             unsafe { codes.add(at).write(*code) };
         }
+        SPAWNED_CODES.set(c_int::try_from(spawned.codes.len()).unwrap_or(c_int::MAX));
     }
     // SAFETY: the C program passes a place for a handle.
     unsafe { spawned.made?.give(library, place, "intercomm") }
@@ -111,6 +123,7 @@ pub(crate) unsafe fn comm_spawn(
     intercomm: *mut Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
+    SPAWNED_CODES.set(0);
     on_comm(function, comm, |library, comm| {
         spawn(library, comm, root, intercomm, array_of_errcodes, || {
             // SAFETY: the C program passes a string, and strings with a final null pointer.
@@ -137,6 +150,7 @@ pub(crate) unsafe fn comm_spawn_multiple(
     intercomm: *mut Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
+    SPAWNED_CODES.set(0);
     on_comm(function, comm, |library, comm| {
         spawn(library, comm, root, intercomm, array_of_errcodes, || {
             let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {

@@ -1,4 +1,5 @@
-//! The programs, compiled with the header of MPICH and run on the library for such programs.
+//! The programs, compiled with the headers of other MPIs and run on the libraries for their
+//! programs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,46 +28,74 @@ const EVERY_DAY: [&str; 13] = [
     "win_lock",
 ];
 
-/// Programs for which the other ABI has no place, with the reason.
-const OF_OTHER_ABI: [(&str, &str); 19] = [
-    ("any_time", "MPI_Abi_get_version and its like"),
-    ("comm_from_group", "a limit of MPI_MAX_STRINGTAG_LEN, which is shorter there"),
-    ("dist_graph", "MPI_UNWEIGHTED is no constant there"),
-    ("errhandler_user", "a handler cannot change the code there"),
-    ("errors_args", "MPI_Abi_get_version and its like"),
-    ("attr_fortran", "mpi-ext.h"),
-    ("extra_state", "mpi-ext.h"),
-    ("fortran_abi", "MPI_Abi_get_version and its like"),
-    ("group_errors", "numbers that are special ranks there"),
-    ("info_basic", "MPI_Abi_get_version and its like"),
-    ("init_state", "MPI_Get_version returns 4.1 there"),
-    ("mpit_events", "callbacks get the safety level of the standard ABI"),
-    ("mpit_pvars", "the numbers of classes"),
-    ("mpit_threads", "callbacks get the safety level of the standard ABI"),
-    ("neighbor_dist_graph", "MPI_UNWEIGHTED is no constant there"),
-    ("persistent_vector", "MPI_UNWEIGHTED is no constant there"),
-    ("types_f90", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
-    ("types_predefined", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
-    ("ulfm", "mpi-ext.h"),
+/// Programs for which the other ABI has no place, with
+
+/// A library for programs of another MPI.
+struct Face {
+    name: &'static str,
+    library: &'static str,
+    /// The variable that names the header file, and the header file without it.
+    header: (&'static str, &'static str),
+    /// Programs for which the other ABI has no place, with the reason.
+    of_other_abi: &'static [(&'static str, &'static str)],
+}
+
+static FACES: [Face; 2] = [
+    Face {
+        name: "mpich",
+        library: "libmpi.so.12",
+        header: ("OXMPI_TEST_MPICH_HEADER", "target/mpich/include/mpi_abi.h"),
+        of_other_abi: &[
+            ("any_time", "MPI_Abi_get_version and its like"),
+            ("comm_from_group", "a limit of MPI_MAX_STRINGTAG_LEN, which is shorter there"),
+            ("dist_graph", "MPI_UNWEIGHTED is no constant there"),
+            ("errhandler_user", "a handler cannot change the code there"),
+            ("errors_args", "MPI_Abi_get_version and its like"),
+            ("attr_fortran", "mpi-ext.h"),
+            ("extra_state", "mpi-ext.h"),
+            ("fortran_abi", "MPI_Abi_get_version and its like"),
+            ("group_errors", "numbers that are special ranks there"),
+            ("info_basic", "MPI_Abi_get_version and its like"),
+            ("init_state", "MPI_Get_version returns 4.1 there"),
+            ("mpit_events", "callbacks get the safety level of the standard ABI"),
+            ("mpit_pvars", "the numbers of classes"),
+            ("mpit_threads", "callbacks get the safety level of the standard ABI"),
+            ("neighbor_dist_graph", "MPI_UNWEIGHTED is no constant there"),
+            ("persistent_vector", "MPI_UNWEIGHTED is no constant there"),
+            ("types_f90", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
+            ("types_predefined", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
+            ("ulfm", "mpi-ext.h"),
+        ],
+    },
+    Face {
+        name: "openmpi",
+        library: "libmpi.so.40",
+        header: ("OXMPI_TEST_OPENMPI_HEADER", "target/openmpi/include/mpi.h"),
+        of_other_abi: &[],
+    },
 ];
 
-pub(crate) fn trials(name: &str) -> Option<Trial> {
+pub(crate) fn trials(name: &str) -> Vec<Trial> {
+    FACES.iter().filter_map(|face| trial(face, name)).collect()
+}
+
+fn trial(face: &'static Face, name: &str) -> Option<Trial> {
     let source = std::fs::read_to_string(path_of(name)).ok()?;
     let head = Head::read(&source).ok()?;
-    if OF_OTHER_ABI.iter().any(|(other, _)| *other == name) {
+    if face.of_other_abi.iter().any(|(other, _)| *other == name) {
         return None;
     }
     let ranks = head.ranks.iter().copied().find(|ranks| *ranks > 1).unwrap_or(1);
     let is_nightly = !EVERY_DAY.contains(&name);
     let night = if is_nightly { "night::" } else { "" };
     let program = name.to_owned();
-    let test = move || says_ok(&program, ranks, is_nightly);
-    let title = format!("{night}mpich::{name}::{ranks}");
+    let test = move || says_ok(face, &program, ranks, is_nightly);
+    let title = format!("{night}{}::{name}::{ranks}", face.name);
     Some(Trial::test(title, test).with_ignored_flag(is_nightly))
 }
 
-fn says_ok(name: &str, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
-    let program = compiled(name)?;
+fn says_ok(face: &Face, name: &str, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
+    let program = compiled(face, name)?;
     let mut command = mpirun(TransportOptions::Shm, ranks, is_nightly);
     let out = output_of(command.arg(&program))?;
     match out.lines().last() {
@@ -75,13 +104,15 @@ fn says_ok(name: &str, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
     }
 }
 
-fn compiled(name: &str) -> Result<PathBuf, String> {
-    let installed = || root().join("target/mpich/include/mpi_abi.h");
-    let header = std::env::var_os("OXMPI_TEST_MPICH_HEADER").map_or_else(installed, PathBuf::from);
+fn compiled(face: &Face, name: &str) -> Result<PathBuf, String> {
+    let (variable, header) = face.header;
+    let installed = || root().join(header);
+    let header = std::env::var_os(variable).map_or_else(installed, PathBuf::from);
     let include = header.with_file_name("");
     let (source, lib) = (path_of(name), prefix().join("lib"));
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-g", "-w", "-pthread", "-I"]).arg(include).arg(&source);
-    cc.arg(format!("-L{}", lib.display())).args(["-l:libmpi.so.12", "-lm", "-ldl"]);
-    compile_once(&source, cc, &format!("{name}_mpich"))
+    cc.arg(format!("-L{}", lib.display())).arg(format!("-l:{}", face.library));
+    cc.args(["-lm", "-ldl"]);
+    compile_once(&source, cc, &format!("{name}_{}", face.name))
 }

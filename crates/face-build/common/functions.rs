@@ -4,6 +4,7 @@
 
 use crate::convert::*;
 use crate::handles::*;
+use crate::special::*;
 use crate::statuses::*;
 use crate::{by_hand, core};
 use oxmpi_abi::constants as abi;

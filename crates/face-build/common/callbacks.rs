@@ -5,13 +5,10 @@
 //! program. It finds it in a state that the library keeps for each object.
 #![allow(non_snake_case)]
 
-mod tool_objects;
-
-pub(crate) use tool_objects::*;
-
 use crate::convert::*;
 use crate::core;
 use crate::handles::*;
+use crate::special::VERSION;
 use crate::statuses::*;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Offset, Status};
@@ -39,20 +36,10 @@ pub(crate) unsafe fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int
             number_place(subversion, &mut own_sub),
         );
         if code == 0 {
-            (*version, *subversion) = (4, 1);
+            (*version, *subversion) = VERSION;
         }
         code_out(code)
     }
-}
-
-/// The null file is 0 as an integer too.
-pub(crate) unsafe fn MPI_File_toint(file: file::Foreign) -> c_int {
-    if file == 0 { 0 } else { unsafe { core!(MPI_File_toint)(file::input(file)) } }
-}
-
-/// See [`MPI_File_toint`].
-pub(crate) unsafe fn MPI_File_fromint(file: c_int) -> file::Foreign {
-    if file == 0 { 0 } else { file::foreign(unsafe { core!(MPI_File_fromint)(file) }) }
 }
 
 // Operations.
@@ -294,7 +281,7 @@ added! {
 unsafe fn attribute_out(key: c_int, value: *mut c_void) -> *mut c_void {
     static FLAVORS: [c_int; 5] = [0, 1, 2, 3, 4];
     static MODELS: [c_int; 3] = [0, 1, 2];
-    static PLACES: [c_int; 3] = [-1, -2, -3];
+    static PLACES: [c_int; 4] = [-1, -2, -3, -4];
     let number = || unsafe { *value.cast::<c_int>() };
     let of = |all: &'static [c_int], wanted: c_int| {
         let found = all.iter().find(|known| **known == wanted);
@@ -355,7 +342,7 @@ unsafe extern "C-unwind" fn query(state: *mut c_void, status: *mut Status) -> c_
     unsafe {
         let state = &*state.cast::<RequestState>();
         let function: Query = transmute(state.query);
-        let mut foreign = ForeignStatus::of(&*status);
+        let mut foreign = foreign_status(&*status);
         let code = function(state.extra, &mut foreign);
         *status = status_in(&foreign);
         code_in(code)

@@ -1,5 +1,6 @@
 //! The functions of `libmpi_abi.so.1`, which is loaded with this library.
 
+use crate::special::SONAME;
 use oxmpi_abi::types::*;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write as _;
@@ -12,6 +13,9 @@ include!(concat!(env!("OUT_DIR"), "/core.rs"));
 pub(crate) static FUNCTIONS: AtomicPtr<FunctionTable> = AtomicPtr::new(ptr::null_mut());
 
 const LIBRARY: &CStr = c"libmpi_abi.so.1";
+/// The fields of the table besides those for the functions of MPI.
+const FURTHER_FIELDS: usize = 2;
+
 const TABLE: &CStr = c"oxmpi_functions";
 
 /// Runs when the dynamic linker loads this library, before the program or a library that needs it.
@@ -40,10 +44,10 @@ fn table() -> Result<*mut FunctionTable, String> {
             return Err(last_error());
         }
         let table = libc::dlsym(library, TABLE.as_ptr()).cast::<FunctionTable>();
-        let expected = (size_of::<FunctionTable>() - size_of::<usize>()) / size_of::<usize>();
+        let expected = size_of::<FunctionTable>() / size_of::<usize>() - FURTHER_FIELDS;
         if table.is_null() || (*table).functions != expected {
-            let reason = "is not of the same version as this libmpi.so.12; install both together";
-            return Err(format!("libmpi_abi.so.1 {reason}"));
+            let reason = "libmpi_abi.so.1 is not of the same version as";
+            return Err(format!("{reason} {SONAME}; install both together"));
         }
         Ok(table)
     }

@@ -1,5 +1,6 @@
 //! The objects of variables and events of the tool interface: an argument is the address of a
 //! handle, whose type the variable says.
+#![allow(non_snake_case)]
 
 use crate::convert::*;
 use crate::core;
