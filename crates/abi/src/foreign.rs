@@ -101,10 +101,13 @@ pub fn foreign_constants(text: &'static str) -> Result<Vec<ForeignConstant>, Str
     for (name, foreign, standard) in renamed {
         let extension = extensions::ERROR_CLASSES.iter().find(|class| class.name == standard);
         let constant = match extension {
-            Some(class) => ForeignConstant { name, value: class.class.into(), foreign, handle: None },
+            Some(class) => {
+                ForeignConstant { name, value: class.class.into(), foreign, handle: None }
+            }
             None => {
                 let constant = found.iter().find(|constant| constant.name == standard);
-                let constant = *constant.ok_or_else(|| format!("{name}: there is no {standard}"))?;
+                let constant =
+                    *constant.ok_or_else(|| format!("{name}: there is no {standard}"))?;
                 ForeignConstant { name, foreign, ..constant }
             }
         };

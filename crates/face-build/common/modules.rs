@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod convert;
+mod failures;
 mod functions;
 mod kinds;
 mod removed;

@@ -269,11 +269,11 @@ impl Body<'_> {
         if argument.by_value() {
             return format!("{word}::input({name})");
         }
-        if function.name.starts_with("MPI_Comm_idup") && name == "newcomm" {
+        if word == "comm" && facts.intent == Intent::Out && function.argument("request").is_some() {
             // The library stores the communicator when the request completes.
-            let _ = write!(self.before, "let newcomm_c = PENDING.cell(newcomm); ");
-            let _ = write!(self.after, "if code != 0 {{ PENDING.remove(newcomm_c); }} settle(); ");
-            return "handle_place(newcomm.is_null(), newcomm_c)".to_owned();
+            let _ = write!(self.before, "let {name}_c = PENDING.cell({name}); ");
+            let _ = write!(self.after, "if code != 0 {{ PENDING.remove({name}_c); }} settle(); ");
+            return format!("handle_place({name}.is_null(), {name}_c)");
         }
         let from = if facts.intent == Intent::Out {
             "UNSET".to_owned()

@@ -91,11 +91,13 @@ const OF_STANDARD_ABI: &[&str] = &[
 
 /// Functions beyond the standard that the other libraries have too, with the same arguments.
 const EXTENSIONS: &[&str] = &[
+    "MPIX_Comm_ack_failed",
     "MPIX_Comm_agree",
     "MPIX_Comm_get_failed",
     "MPIX_Comm_iagree",
     "MPIX_Comm_is_revoked",
     "MPIX_Comm_revoke",
+    "MPIX_Comm_ishrink",
     "MPIX_Comm_shrink",
     "MPIX_Query_cuda_support",
 ];

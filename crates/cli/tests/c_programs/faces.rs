@@ -36,6 +36,8 @@ struct Face {
     library: &'static str,
     /// The variable that names the header file, and the header file without it.
     header: (&'static str, &'static str),
+    /// A file below `tests` with names that the header file lacks.
+    further: Option<&'static str>,
     /// Programs for which the other ABI has no place, with the reason.
     of_other_abi: &'static [(&'static str, &'static str)],
 }
@@ -45,6 +47,7 @@ static FACES: [Face; 2] = [
         name: "mpich",
         library: "libmpi.so.12",
         header: ("OXMPI_TEST_MPICH_HEADER", "target/mpich/include/mpi_abi.h"),
+        further: None,
         of_other_abi: &[
             ("any_time", "MPI_Abi_get_version and its like"),
             ("comm_from_group", "a limit of MPI_MAX_STRINGTAG_LEN, which is shorter there"),
@@ -71,7 +74,38 @@ static FACES: [Face; 2] = [
         name: "openmpi",
         library: "libmpi.so.40",
         header: ("OXMPI_TEST_OPENMPI_HEADER", "target/openmpi/include/mpi.h"),
-        of_other_abi: &[],
+        further: Some("faces/openmpi.h"),
+        of_other_abi: &[
+            ("any_time", "MPI_Abi_get_version and its like"),
+            ("attr_fortran", "mpi-ext.h"),
+            ("comm_split_type", "MPI_COMM_TYPE_RESOURCE_GUIDED"),
+            ("errhandler_user", "a handler cannot change the code there"),
+            ("errors_added", "a limit of MPI_MAX_ERROR_STRING, which is shorter there"),
+            ("errors_args", "MPI_Abi_get_version and its like"),
+            ("extra_state", "mpi-ext.h"),
+            ("fortran_abi", "MPI_Abi_get_version and its like"),
+            ("handles_int", "handles that are no integers there"),
+            ("info_basic", "MPI_Abi_get_info"),
+            ("mpit_categories", "no MPI_T events"),
+            ("mpit_events", "no MPI_T events"),
+            ("mpit_init", "no MPI_T events"),
+            ("mpit_other_thread", "no MPI_T events"),
+            ("mpit_pvars", "the numbers of classes"),
+            ("mpit_threads", "no MPI_T events"),
+            ("mpit_waits", "no MPI_T events"),
+            ("ops_floats", "no MPI_REAL2"),
+            ("ops_reduce_local", "no MPI_REAL2"),
+            ("p2p_bsend_taken", "no MPI_T events"),
+            ("p2p_buffers", "no MPI_BUFFER_AUTOMATIC"),
+            ("session_buffers", "no MPI_BUFFER_AUTOMATIC"),
+            ("types_contents", "no functions with large counts"),
+            ("types_darray", "a number that is MPI_ORDER_FORTRAN there"),
+            ("types_external32", "no MPI_INTEGER16"),
+            ("types_f90", "no MPI_INTEGER16"),
+            ("types_names", "no MPI_REAL2"),
+            ("types_predefined", "no MPI_REAL2"),
+            ("win_errors", "a number that is MPI_MODE_NOCHECK there"),
+        ],
     },
 ];
 
@@ -111,7 +145,12 @@ fn compiled(face: &Face, name: &str) -> Result<PathBuf, String> {
     let include = header.with_file_name("");
     let (source, lib) = (path_of(name), prefix().join("lib"));
     let mut cc = Command::new("cc");
-    cc.args(["-O1", "-g", "-w", "-pthread", "-I"]).arg(include).arg(&source);
+    cc.args(["-O1", "-g", "-w", "-Werror=implicit-function-declaration", "-pthread", "-I"])
+        .arg(include)
+        .arg(&source);
+    if let Some(further) = face.further {
+        cc.arg("-include").arg(root().join("tests").join(further));
+    }
     cc.arg(format!("-L{}", lib.display())).arg(format!("-l:{}", face.library));
     cc.args(["-lm", "-ldl"]);
     compile_once(&source, cc, &format!("{name}_{}", face.name))
