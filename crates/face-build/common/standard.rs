@@ -24,7 +24,14 @@ const TABLE: &CStr = c"oxmpi_functions";
 static LOAD: extern "C" fn() = load;
 
 extern "C" fn load() {
-    match table() {
+    let table = match other_interface() {
+        Some(other) => Err(format!(
+            "this process has two interfaces of MPI, {other} and {SONAME}: compile the program and \
+             its libraries for one of them"
+        )),
+        None => table(),
+    };
+    match table {
         Ok(table) => FUNCTIONS.store(table, Ordering::Relaxed),
         Err(reason) => {
             // Nothing else can be done if the line cannot be written.
@@ -50,6 +57,28 @@ fn table() -> Result<*mut FunctionTable, String> {
             return Err(format!("{reason} {SONAME}; install both together"));
         }
         Ok(table)
+    }
+}
+
+unsafe extern "C-unwind" {
+    fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
+}
+
+/// The file of another MPI library whose functions all libraries of the process find before those
+/// of this one. Libraries that were opened with RTLD_LOCAL are not among them.
+fn other_interface() -> Option<String> {
+    // SAFETY: the names are C strings, and the address is one that the dynamic linker has returned.
+    unsafe {
+        let first = libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Init".as_ptr());
+        let own: unsafe extern "C-unwind" fn(*mut c_int, *mut *mut *mut c_char) -> c_int = PMPI_Init;
+        if first.is_null() || first.addr() == own as usize {
+            return None;
+        }
+        let mut found: libc::Dl_info = std::mem::zeroed();
+        match libc::dladdr(first, &mut found) {
+            0 => Some("another library".to_owned()),
+            _ => Some(CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned()),
+        }
     }
 }
 
