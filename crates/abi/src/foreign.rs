@@ -133,6 +133,16 @@ mod tests {
     }
 
     #[test]
+    fn every_name_is_one_of_the_standard() {
+        for text in [MPICH, OPEN_MPI] {
+            let known = foreign_constants(text).unwrap();
+            let lines = text.lines().filter(|line| line.starts_with("MPI_"));
+            let mut names = lines.filter_map(|line| line.split(' ').next());
+            assert_eq!(names.find(|name| known.iter().all(|one| one.name != *name)), None);
+        }
+    }
+
+    #[test]
     fn objects_have_their_handles() {
         let all = foreign_objects(OPEN_MPI).unwrap();
         let find = |symbol| all.iter().find(|object| object.symbol == symbol).unwrap();

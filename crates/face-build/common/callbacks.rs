@@ -9,7 +9,6 @@ use crate::convert::*;
 use crate::core;
 use crate::cxx;
 use crate::handles::*;
-use crate::special::VERSION;
 use crate::statuses::*;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Offset, Status};
@@ -61,7 +60,10 @@ pub(crate) unsafe fn last_made<'a, T>(object: usize) -> Option<&'a T> {
     (last == object).then(|| unsafe { &*state.cast::<T>() })
 }
 
-/// The version of MPI that programs of this ABI expect.
+/// The last version before the standard ABI.
+const VERSION: (c_int, c_int) = (4, 1);
+
+/// Programs expect the version of a library of their ABI.
 pub(crate) unsafe fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
     let (mut own, mut own_sub) = (0, 0);
     unsafe {

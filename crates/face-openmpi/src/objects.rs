@@ -90,7 +90,9 @@ extern "C" fn fill() {
         if let Some(address) = ADDRESSES.get(object.handle) {
             address.store(object.address.addr(), Ordering::Relaxed);
         }
-        if let Some(fortran) = FORTRAN.get(object.handle) {
+        if object.fortran >= 0
+            && let Some(fortran) = FORTRAN.get(object.handle)
+        {
             fortran.store(object.fortran + 1, Ordering::Relaxed);
         }
     }
