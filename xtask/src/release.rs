@@ -8,9 +8,11 @@
 //!   would not remove them.
 //! - the list of files, because pip has a list of its own. A line in its place names pip.
 //!
-//! The tag of the platform follows from the symbols that the programs need ([`needs`]).
+//! The licences of the crates of others are in its directory `licenses` ([`licences`]). The tag of
+//! the platform follows from the symbols that the programs need ([`needs`]).
 
 mod check;
+mod licences;
 mod needs;
 
 use std::fs;
@@ -116,6 +118,7 @@ fn pack(prefix: &Path, out: &Path) -> Result<PathBuf, Failure> {
     for name in LICENCES {
         copy(&root().join(name), &about.join("licenses").join(name))?;
     }
+    licences::copy(&about.join("licenses/crates"))?;
     let wheel = out.join(format!("oxmpi-{VERSION}-{tag}.whl"));
     let script = root().join("xtask/src/release/pack.py");
     Run::new("python3").arg(script).arg(&stage).arg(&wheel).show()?;

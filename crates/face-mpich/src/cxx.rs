@@ -1,5 +1,5 @@
-//! The functions that MPICH's C++ library (`libmpicxx.so.12`) calls. It passes functions of its own,
-//! which call those of the program.
+//! The functions that MPICH's C++ library (`libmpicxx.so.12`) calls. It passes functions of its
+//! own, which call the functions of the program.
 #![allow(non_snake_case)]
 
 use crate::callbacks::{Function, FunctionState, KeyState, last_made};

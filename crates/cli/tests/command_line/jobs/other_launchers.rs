@@ -167,7 +167,7 @@ fn a_program_of_another_mpi_library_is_refused() {
         }
         p.run(2, &["--mca", "mpi_allow_singletons", "1"], "foreign", &[]).is_fine(2, "ran");
     }
-    // No MPI library, those that the installation has, and one that calls one of these.
+    // No MPI library, libraries of the installation, and a C++ library that calls one of them.
     for library in ["libmpimodel.so.40", "libmpi.so.12", "libmpi.so.40", "libmpicxx.so.12"] {
         of_other_library(&p, library, RUNPATH);
         p.run(2, &[], "foreign", &[]).is_fine(2, "ran");
