@@ -9,6 +9,7 @@ use crate::convert::*;
 use crate::core;
 use crate::cxx;
 use crate::handles::*;
+use crate::special::VERSION;
 use crate::statuses::*;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Offset, Status};
@@ -59,9 +60,6 @@ pub(crate) unsafe fn last_made<'a, T>(object: usize) -> Option<&'a T> {
     let (last, state) = LAST_MADE.get();
     (last == object).then(|| unsafe { &*state.cast::<T>() })
 }
-
-/// The last version before the standard ABI.
-const VERSION: (c_int, c_int) = (4, 1);
 
 /// Programs expect the version of a library of their ABI.
 pub(crate) unsafe fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {

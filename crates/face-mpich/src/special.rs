@@ -1,4 +1,4 @@
-//! Special addresses.
+//! Special addresses, and the version of MPI of this ABI.
 
 use crate::convert::{FOREIGN_BUFFER_AUTOMATIC, FOREIGN_IN_PLACE};
 use oxmpi_abi::constants as abi;
@@ -7,6 +7,9 @@ use std::ptr;
 
 /// The name of this library.
 pub(crate) const SONAME: &str = "libmpi.so.12";
+
+/// The version of MPI whose constants this ABI has.
+pub(crate) const VERSION: (c_int, c_int) = (4, 1);
 
 /// The objects whose addresses mean that edges have no weights.
 static UNWEIGHTED: c_int = 0;

@@ -1,4 +1,4 @@
-//! Special addresses.
+//! Special addresses, and the version of MPI of this ABI.
 
 use crate::convert::{FOREIGN_IN_PLACE, FOREIGN_UNWEIGHTED, FOREIGN_WEIGHTS_EMPTY};
 use oxmpi_abi::constants as abi;
@@ -7,6 +7,9 @@ use std::ptr;
 
 /// The name of this library.
 pub(crate) const SONAME: &str = "libmpi.so.40";
+
+/// The version of MPI whose constants this ABI has.
+pub(crate) const VERSION: (c_int, c_int) = (4, 0);
 
 /// A handle of the tool interface, which is a pointer in all ABIs.
 pub(crate) fn pvar_in(handle: usize) -> usize {
