@@ -1,4 +1,5 @@
-//! `cargo xtask release`: the wheel `oxmpi`, which pip installs into the prefix of an environment.
+//! `cargo xtask release`: the wheel `oxmpi`, which pip installs into the prefix of an environment;
+//! with `--deb`, packages for Debian ([`deb`]).
 //!
 //! The wheel has the files that the installer lists. A wheel holds no links, and most links of the
 //! installation become small files ([`Replacement`]). Three kinds of files are left out:
@@ -12,6 +13,7 @@
 //! the platform follows from the symbols that the programs need ([`needs`]).
 
 mod check;
+mod deb;
 mod licences;
 mod needs;
 
@@ -60,9 +62,12 @@ pub(crate) struct ReleaseOptions {
     /// Pack this installation, instead of a new release build
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// The directory for the wheel
+    /// The directory for the wheel or the packages
     #[arg(long, value_name = "DIR", default_value = "target/wheel")]
     out: PathBuf,
+    /// Make packages for Debian instead of a wheel
+    #[arg(long, conflicts_with = "check")]
+    deb: bool,
     /// Install the wheel into a fresh environment, and run its programs and mpi4py's suite
     #[arg(long)]
     check: bool,
@@ -77,6 +82,11 @@ pub(crate) fn release(options: &ReleaseOptions) -> Result<(), Failure> {
             prefix
         }
     };
+    if options.deb {
+        let made = deb::pack(&prefix, &root().join(&options.out))?;
+        made.iter().for_each(|file| println!("{}", file.display()));
+        return Ok(());
+    }
     let wheel = pack(&prefix, &root().join(&options.out))?;
     let bytes = fs::metadata(&wheel).map_err(Failure::io(wheel.display()))?.len();
     println!("{} has {bytes} bytes", wheel.display());
