@@ -32,11 +32,11 @@ struct Package {
 
 #[derive(Deserialize)]
 struct Resolve {
-    nodes: Vec<Node>,
+    nodes: Vec<ResolvedCrate>,
 }
 
 #[derive(Deserialize)]
-struct Node {
+struct ResolvedCrate {
     id: String,
     deps: Vec<Dependency>,
 }
@@ -82,7 +82,7 @@ pub(super) fn copy(directory: &Path) -> Result<(), Failure> {
 fn linked(metadata: &Metadata) -> Vec<&Package> {
     let packages: BTreeMap<&str, &Package> =
         metadata.packages.iter().map(|package| (package.id.as_str(), package)).collect();
-    let nodes: BTreeMap<&str, &Node> =
+    let nodes: BTreeMap<&str, &ResolvedCrate> =
         metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     let is_installed = |package: &&Package| install::packages().any(|name| name == package.name);
     let mut left: Vec<&str> =
