@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `liboxmpi1` | the libraries that programs need |
 //! | `oxmpi` | `mpirun` and the other tools, completions, manual pages of section 1, parameters |
-//! | `liboxmpi-dev` | compiler wrappers, headers, names for linkers, pkg-config, manual pages of section 3 |
+//! | `liboxmpi-dev` | compiler wrappers, headers, pkg-config, manual pages of section 3 |
 //! | `oxmpi-doc` | the documents |
 //! | `oxmpi-dbg` | debug symbols, found by build IDs |
 //!
@@ -27,7 +27,7 @@ const PARAMETERS: &str = "etc/oxmpi-mca-params.conf";
 const MAINTAINER: &str = "The OxMPI developers <oxmpi@localhost>";
 
 /// A package: its name, what it depends on besides the others, and its description.
-struct Package {
+struct DebianPackage {
     name: &'static str,
     section: &'static str,
     /// The other packages that it needs.
@@ -36,8 +36,8 @@ struct Package {
     description: &'static str,
 }
 
-const PACKAGES: [Package; 5] = [
-    Package {
+const PACKAGES: [DebianPackage; 5] = [
+    DebianPackage {
         name: "liboxmpi1",
         section: "libs",
         needs: &[],
@@ -45,14 +45,14 @@ const PACKAGES: [Package; 5] = [
         description: "MPI library with the standard ABI of MPI-5.0\n \
              It also runs programs that were built for MPICH, Intel MPI and Open MPI.",
     },
-    Package {
+    DebianPackage {
         name: "oxmpi",
         section: "net",
         needs: &["liboxmpi1"],
         recommends: "openssh-client",
         description: "MPI launcher and tools of OxMPI\n mpirun starts parallel programs.",
     },
-    Package {
+    DebianPackage {
         name: "liboxmpi-dev",
         section: "libdevel",
         needs: &["liboxmpi1", "oxmpi"],
@@ -60,14 +60,14 @@ const PACKAGES: [Package; 5] = [
         description: "compiler wrappers and headers of OxMPI\n \
              mpicc, mpicxx and mpifort compile programs with MPI.",
     },
-    Package {
+    DebianPackage {
         name: "oxmpi-doc",
         section: "doc",
         needs: &[],
         recommends: "",
         description: "documents of OxMPI\n The functions of MPI, parameters, and guides.",
     },
-    Package {
+    DebianPackage {
         name: "oxmpi-dbg",
         section: "debug",
         needs: &["liboxmpi1"],
@@ -157,7 +157,12 @@ fn split_symbols(file: &Path, stage: &Path) -> Result<(), Failure> {
     objcopy(&["--strip-unneeded"]).show()
 }
 
-fn build(package: &Package, stage: &Path, out: &Path, glibc: u32) -> Result<PathBuf, Failure> {
+fn build(
+    package: &DebianPackage,
+    stage: &Path,
+    out: &Path,
+    glibc: u32,
+) -> Result<PathBuf, Failure> {
     let directory = stage.join(package.name);
     let mut needs: Vec<String> =
         package.needs.iter().map(|name| format!("{name} (= {VERSION})")).collect();
@@ -170,7 +175,7 @@ fn build(package: &Package, stage: &Path, out: &Path, glibc: u32) -> Result<Path
         "aarch64" => "arm64",
         other => return Err(Failure::new(format!("Debian's name for {other} is not known"))),
     };
-    let Package { name, section, recommends, description, .. } = package;
+    let DebianPackage { name, section, recommends, description, .. } = package;
     let mut control = format!(
         "Package: {name}\nVersion: {VERSION}\nArchitecture: {architecture}\nSection: {section}\n\
          Priority: optional\nMaintainer: {MAINTAINER}\n"
@@ -202,8 +207,7 @@ fn build(package: &Package, stage: &Path, out: &Path, glibc: u32) -> Result<Path
     Ok(file)
 }
 
-/// The names of `/usr/bin` that a package offers: the group, its first name, and those that follow
-/// it.
+/// The names of `/usr/bin` that a package offers: the group, its first name, and further names.
 fn alternatives(package: &str) -> Option<(&'static str, &'static str, &'static [&'static str])> {
     match package {
         "oxmpi" => Some(("mpirun", "mpirun", &["mpiexec"])),
@@ -214,8 +218,8 @@ fn alternatives(package: &str) -> Option<(&'static str, &'static str, &'static [
     }
 }
 
-/// The programs that `/usr/bin` has under a second name (`mpirun.oxmpi`), whichever MPI has the usual
-/// one, and their packages.
+/// The programs that `/usr/bin` has under a second name (`mpirun.oxmpi`) too, because another MPI
+/// may have the usual one, and their packages.
 fn own_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     PACKAGES.iter().flat_map(|package| {
         let (first, others) = match alternatives(package.name) {

@@ -15,12 +15,12 @@ const FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"
 /// The parts of `cargo metadata` that are needed.
 #[derive(Deserialize)]
 struct Metadata {
-    packages: Vec<Package>,
+    packages: Vec<LinkedCrate>,
     resolve: Resolve,
 }
 
 #[derive(Deserialize)]
-struct Package {
+struct LinkedCrate {
     id: String,
     name: String,
     version: String,
@@ -79,12 +79,13 @@ pub(super) fn copy(directory: &Path) -> Result<(), Failure> {
 }
 
 /// The crates of others that the packages of the installation link, by name and version.
-fn linked(metadata: &Metadata) -> Vec<&Package> {
-    let packages: BTreeMap<&str, &Package> =
+fn linked(metadata: &Metadata) -> Vec<&LinkedCrate> {
+    let packages: BTreeMap<&str, &LinkedCrate> =
         metadata.packages.iter().map(|package| (package.id.as_str(), package)).collect();
     let nodes: BTreeMap<&str, &ResolvedCrate> =
         metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
-    let is_installed = |package: &&Package| install::packages().any(|name| name == package.name);
+    let is_installed =
+        |package: &&LinkedCrate| install::packages().any(|name| name == package.name);
     let mut left: Vec<&str> =
         metadata.packages.iter().filter(is_installed).map(|package| package.id.as_str()).collect();
     let mut seen: BTreeSet<&str> = left.iter().copied().collect();
@@ -96,14 +97,14 @@ fn linked(metadata: &Metadata) -> Vec<&Package> {
             }
         }
     }
-    let mut linked: Vec<&Package> =
+    let mut linked: Vec<&LinkedCrate> =
         seen.iter().filter_map(|id| packages.get(id).copied()).collect();
     linked.retain(|package| package.source.is_some());
     linked.sort_by_key(|package| (&package.name, &package.version));
     linked
 }
 
-fn files(package: &Package) -> Result<Vec<PathBuf>, Failure> {
+fn files(package: &LinkedCrate) -> Result<Vec<PathBuf>, Failure> {
     let directory = package.manifest_path.parent().unwrap_or(&package.manifest_path);
     let entries = fs::read_dir(directory).map_err(Failure::io(directory.display()))?;
     let is_licence = |path: &PathBuf| {
