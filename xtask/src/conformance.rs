@@ -31,7 +31,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::install::install;
+use crate::install::{Build, install};
 use crate::root;
 use crate::run::Failure;
 use client::Client;
@@ -175,7 +175,7 @@ fn judge(
         Some(prefix) => prefix.clone(),
         None => {
             let prefix = directory.join("oxmpi");
-            install(&prefix, true)?;
+            install(&prefix, Build::release())?;
             prefix
         }
     };

@@ -145,11 +145,51 @@ pub(crate) fn packages() -> impl Iterator<Item = &'static str> {
         .chain(FACES.iter().map(|(package, ..)| *package))
 }
 
-pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
-    let packages = packages().flat_map(|package| ["-p", package]);
-    let build = Run::cargo().args(["build", "--locked"]).args(packages);
-    if release { build.arg("--release") } else { build }.show()?;
-    let built = target_directory().join(if release { "release" } else { "debug" });
+impl InstallOptions {
+    pub(crate) fn build(&self) -> Build<'static> {
+        Build { release: !self.debug, ..Build::default() }
+    }
+}
+
+/// How the programs and libraries are built.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Build<'b> {
+    pub(crate) release: bool,
+    /// Files of an older glibc to link with.
+    pub(crate) glibc: Option<&'b Path>,
+    /// Whether the installed files have debug information.
+    pub(crate) keeps_debug: bool,
+}
+
+impl Build<'_> {
+    pub(crate) fn release() -> Build<'static> {
+        Build { release: true, ..Build::default() }
+    }
+
+    /// Builds the packages. Returns the directory of their files.
+    fn run(self) -> Result<PathBuf, Failure> {
+        let packages = packages().flat_map(|package| ["-p", package]);
+        let mut cargo = Run::cargo().args(["build", "--locked"]).args(packages);
+        let mut built = target_directory();
+        if self.release {
+            cargo = cargo.arg("--release");
+        }
+        if let Some(glibc) = self.glibc {
+            // With a target, programs that the build itself runs are linked as always.
+            let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+            let flag = |name: &str| format!("'-Clink-arg={name}{}'", glibc.display());
+            let flags = format!("target.{target}.rustflags=[{}, {}]", flag("-B"), flag("-L"));
+            cargo = cargo.args(["--target", &target, "--config", &flags]);
+            built.push(target);
+        }
+        cargo.show()?;
+        Ok(built.join(if self.release { "release" } else { "debug" }))
+    }
+}
+
+pub(crate) fn install(prefix: &Path, build: Build<'_>) -> Result<(), Failure> {
+    let built = build.run()?;
+    let copy = |from: &Path, to: &Path| copy(from, to, build.keeps_debug);
     let mut manifest = Manifest::open(prefix);
     let directories =
         ["bin", "lib", "lib/pkgconfig", "lib/oxmpi/modules", "include", "include/compat", "etc"];
@@ -297,14 +337,16 @@ pub(crate) fn target_directory() -> PathBuf {
         .map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Replaces `to` by a copy of `from` without debug information, in one step, so that programs
-/// that run from it go on with the old file.
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+/// Replaces `to` by a copy of `from`, in one step, so that programs that run from it go on with the
+/// old file.
+fn copy(from: &Path, to: &Path, keeps_debug: bool) -> Result<(), Failure> {
     let new = to.with_extension("new");
     let copied = fs::copy(from, &new).and_then(|_| {
         // A file with debug information works as well, but is longer. Names of functions stay, for
         // backtraces and profilers.
-        Run::new("strip").arg("--strip-debug").arg(std::path::absolute(&new)?).succeeds();
+        if !keeps_debug {
+            Run::new("strip").arg("--strip-debug").arg(std::path::absolute(&new)?).succeeds();
+        }
         fs::rename(&new, to)
     });
     copied.map_err(Failure::io(format!("cannot copy {} to {}", from.display(), to.display())))

@@ -24,7 +24,7 @@ use super::job::{self, Ending, Limits};
 use super::options::{ConformanceOptions, Rpi, name_of};
 use super::results::{JobSetting, Part, Results, Test, Verdict};
 use super::{client, make_directory, report};
-use crate::install::install;
+use crate::install::{Build, install};
 use crate::packages;
 use crate::root;
 use crate::run::Failure;
@@ -207,7 +207,7 @@ pub(super) fn run(options: &ConformanceOptions, codes: &[FortranCode]) -> Result
         Some(prefix) => prefix.clone(),
         None => {
             let prefix = root().join("target/conformance/oxmpi");
-            install(&prefix, true)?;
+            install(&prefix, Build::release())?;
             prefix
         }
     };
