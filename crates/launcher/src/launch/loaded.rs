@@ -75,7 +75,7 @@ fn warning(rank: u32, of: &str, pid: u32, other: &OtherLoaded) -> String {
     )
 }
 
-/// A process and those that it has started, as a script does (proc_tid_children(5)).
+/// A process and its descendants: a script starts the program (proc_tid_children(5)).
 fn with_descendants(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut at = 0;
