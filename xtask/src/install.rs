@@ -177,8 +177,12 @@ impl Build<'_> {
         if let Some(glibc) = self.glibc {
             // With a target, programs that the build itself runs are linked as always.
             let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-            let flag = |name: &str| format!("'-Clink-arg={name}{}'", glibc.display());
-            let flags = format!("target.{target}.rustflags=[{}, {}]", flag("-B"), flag("-L"));
+            let place = glibc.display();
+            // This machine's libgcc_s needs functions of its own glibc.
+            let arguments =
+                [format!("-B{place}"), format!("-L{place}"), "-Wl,--allow-shlib-undefined".into()];
+            let flags = arguments.map(|argument| format!("'-Clink-arg={argument}'")).join(", ");
+            let flags = format!("target.{target}.rustflags=[{flags}]");
             cargo = cargo.args(["--target", &target, "--config", &flags]);
             built.push(target);
         }
