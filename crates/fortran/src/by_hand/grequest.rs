@@ -19,8 +19,8 @@ struct RequestState {
 ///
 /// MPICH and Open MPI pass the program's variable to the procedures, and programs look there for
 /// the result. But the standard's argument is an input: it may be a constant, may have ceased to
-/// exist or may serve another request. So it is never read for the value of the request, and it gets
-/// a change only if it can be written and has the value that the request had before.
+/// exist or may serve another request. So it is never read for the value of the request, and it
+/// gets a change only if it can be written and has the value that the request had before.
 struct ExtraState {
     value: Aint,
     variable: *mut Aint,
@@ -46,9 +46,9 @@ unsafe extern "C" {
     fn write(file: c_int, from: *const c_void, bytes: usize) -> isize;
 }
 
-/// Changes a variable from one value to another. The system copies the bytes through a pipe, because
-/// it returns an error for memory that cannot be read or written, where an access would end the
-/// program. `None` if the variable stays as it is.
+/// Changes a variable from one value to another. The system copies the bytes through a pipe,
+/// because it returns an error for memory that cannot be read or written, where an access would end
+/// the program. `None` if the variable stays as it is.
 unsafe fn replace(variable: *mut Aint, before: Aint, now: Aint) -> Option<()> {
     const BYTES: usize = size_of::<Aint>();
     let (reader, writer) = std::io::pipe().ok()?;
