@@ -119,7 +119,7 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     if let Some((name, act)) = conformance::below_other_launcher(share) {
         run(name, None, &mut || act(&prefix()));
     }
-    if let Some((name, act)) = conformance::fortran_code(share) {
+    for (name, act) in conformance::fortran_codes(share) {
         run(&name, None, &mut || act(&prefix()));
     }
     if share == WHEEL {
