@@ -4,7 +4,8 @@
 //! The first line of a program gives its numbers of ranks: `! ranks: 1 2 4`. A program exits with 0
 //! and prints `ok` as its last line. Each program and number of ranks is a test,
 //! `PROGRAM::RANKS`. With a second line `! options: -a | -b -c` a program is compiled once for each
-//! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran.
+//! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran,
+//! `gfortran` or the program that OXMPI_TEST_GFORTRAN names.
 //! flang compiles each program with the first list of options, for the largest number of ranks:
 //! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not.
 //!
@@ -22,11 +23,12 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use support::{TestDirectory, compiled_fortran, installed, root};
 
-const GNU: &str = "gfortran";
 const FLANG: &str = "flang-new-19";
 
 fn main() {
     let arguments = Arguments::from_args();
+    let gnu: &'static str =
+        std::env::var("OXMPI_TEST_GFORTRAN").map_or("gfortran", |name| name.leak());
     let mut trials = Vec::new();
     let entries = std::fs::read_dir(root().join("tests/fortran")).unwrap();
     let mut sources: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -50,7 +52,7 @@ fn main() {
             trials.push(Trial::test(test, move || says_ok(&path, ranks, compiler, &options)));
         };
         for &ranks in &ranks {
-            options.iter().for_each(|options| add(ranks, GNU, options, options));
+            options.iter().for_each(|options| add(ranks, gnu, options, options));
         }
         if source.lines().any(|line| line.starts_with("! not for flang: ")) {
             continue;
@@ -58,7 +60,7 @@ fn main() {
         let most = ranks.into_iter().max().unwrap_or(1);
         add(most, FLANG, options.first().map_or("", String::as_str), "flang");
     }
-    for (compiler, end) in [(GNU, ""), (FLANG, "::flang")] {
+    for (compiler, end) in [(gnu, ""), (FLANG, "::flang")] {
         for (name, interface) in
             [("mpif_h", "include 'mpif.h'"), ("mpi", "use mpi"), ("mpi_f08", "use mpi_f08")]
         {
