@@ -36,7 +36,7 @@ use crate::root;
 use crate::run::Failure;
 use client::Client;
 use expected::Expected;
-pub(crate) use fortran::of_share as fortran_code;
+pub(crate) use fortran::of_share as fortran_codes;
 pub(crate) use options::ConformanceOptions;
 use options::Rpi;
 use programs::{ForeignProgram, PROGRAMS};

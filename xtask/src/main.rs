@@ -7,6 +7,7 @@ mod criu;
 mod decisions;
 mod documents;
 mod footprint;
+mod gfortran;
 mod install;
 mod junit;
 mod needs;

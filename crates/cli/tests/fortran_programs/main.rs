@@ -4,7 +4,8 @@
 //! The first line of a program gives its numbers of ranks: `! ranks: 1 2 4`. A program exits with 0
 //! and prints `ok` as its last line. Each program and number of ranks is a test,
 //! `PROGRAM::RANKS`. With a second line `! options: -a | -b -c` a program is compiled once for each
-//! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran.
+//! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran,
+//! `gfortran` or the program that OXMPI_TEST_GFORTRAN names.
 //! flang compiles each program with the first list of options, for the largest number of ranks:
 //! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not.
 //!
@@ -26,7 +27,6 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use support::{TestDirectory, compiled_fortran, installed, root};
 
-const GNU: &str = "gfortran";
 const FLANG: &str = "flang-new-19";
 
 /// Programs of directories that run every day: some of each directory and interface.
@@ -54,6 +54,8 @@ const NO_PROGRAMS: [&str; 1] = ["support"];
 
 fn main() {
     let arguments = Arguments::from_args();
+    let gnu: &'static str =
+        std::env::var("OXMPI_TEST_GFORTRAN").map_or("gfortran", |name| name.leak());
     let mut trials = Vec::new();
     let programs = programs(&root().join("tests/fortran"), "");
     for name in EVERY_DAY {
@@ -61,11 +63,11 @@ fn main() {
     }
     for (name, path) in programs {
         match Program::read(name.clone(), path) {
-            Ok(program) => trials.extend(program.trials()),
+            Ok(program) => trials.extend(program.trials(gnu)),
             Err(error) => trials.push(Trial::test(format!("head::{name}"), || Err(error.into()))),
         }
     }
-    for (compiler, end) in [(GNU, ""), (FLANG, "::flang")] {
+    for (compiler, end) in [(gnu, ""), (FLANG, "::flang")] {
         for (name, interface) in
             [("mpif_h", "include 'mpif.h'"), ("mpi", "use mpi"), ("mpi_f08", "use mpi_f08")]
         {
@@ -114,7 +116,7 @@ impl Program {
         })
     }
 
-    fn trials(&self) -> Vec<Trial> {
+    fn trials(&self, gnu: &'static str) -> Vec<Trial> {
         let first = self.options.first().map_or("", String::as_str);
         let most = self.ranks.iter().copied().max().unwrap_or(1);
         let mut trials = Vec::new();
@@ -122,7 +124,7 @@ impl Program {
             for options in &self.options {
                 let is_day = !self.name.contains("::")
                     || ranks == most && EVERY_DAY.contains(&self.name.as_str());
-                trials.push(self.trial(ranks, GNU, options, options, is_day));
+                trials.push(self.trial(ranks, gnu, options, options, is_day));
             }
         }
         if self.is_for_flang {
