@@ -51,7 +51,7 @@ pub(crate) fn run_programs(needs: &mut Needs) -> Result<(), Failure> {
     );
     needs
         .environment(nextest())
-        .args(["--test", "fortran_programs", "-E", "not test(/::flang$/)"])
+        .args(["--test", "fortran_programs", "-E", "not test(/::flang$/)", "--run-ignored", "all"])
         .args(["--test-threads", &threads()])
         .env(&runner, entrance)
         .env("OXMPI_TEST_GFORTRAN", COMPILER)
