@@ -1,5 +1,6 @@
 //! The conversions of handles and numbers, one function for each set of constants and direction.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use oxmpi_abi::constants::ERROR_CLASSES;
@@ -221,21 +222,55 @@ fn bits(text: &mut String, name: &str, all: &[&ForeignConstant], is_in: bool) {
         writeln!(text, "pub(crate) fn {name}(value: c_int) -> c_int {{ {} }}", terms.join(" | "));
 }
 
+/// The search for a handle in a table, in which a product gives each number a place of its own.
+fn table(handles: &BTreeMap<i32, i64>) -> String {
+    const BITS: u32 = 9;
+    let place = |factor: u32, key: i32| {
+        (key.cast_unsigned().wrapping_mul(factor) >> (u32::BITS - BITS)) as usize
+    };
+    let is_perfect = |factor: &u32| {
+        let places: BTreeSet<usize> = handles.keys().map(|key| place(*factor, *key)).collect();
+        places.len() == handles.len()
+    };
+    // The odd multiples of the golden ratio are spread evenly.
+    let mut factors = (0..1_000_000_u32).map(|number| (2 * number + 1).wrapping_mul(0x9e37_79b9));
+    let factor = factors.find(is_perfect).unwrap_or_else(|| panic!("no factor for {handles:?}"));
+    let mut entries = vec![(0, 0); 1 << BITS];
+    for (key, value) in handles {
+        entries[place(factor, *key)] = (*key, *value);
+    }
+    format!(
+        "static TABLE: [(i32, u16); {}] = {entries:?}; let key = value as i32; \
+         let place = key.cast_unsigned().wrapping_mul({factor}) >> {}; \
+         let (known, handle) = TABLE[place as usize]; \
+         (known == key && handle != 0).then_some(usize::from(handle))",
+        1 << BITS,
+        u32::BITS - BITS
+    )
+}
+
+/// More handles than this are found in a table, not by comparisons.
+const MOST_COMPARED: usize = 16;
+
 /// The predefined handles.
 fn handle(text: &mut String, word: &str, all: &[&ForeignConstant]) {
+    let mut handles = BTreeMap::new();
+    for one in all {
+        handles.entry(one.foreign as i32).or_insert(one.value);
+    }
+    let body = match handles.len() {
+        0..=MOST_COMPARED => {
+            let arms =
+                handles.iter().map(|(foreign, value)| format!("{foreign} => Some({value}),"));
+            format!("match value {{ {} _ => None }}", arms.collect::<String>())
+        }
+        _ => table(&handles),
+    };
     let _ = writeln!(
         text,
         "#[inline(always)] pub(crate) fn predefined_{word}_in(value: i64) -> Option<usize> \
-         {{ match value {{"
+         {{ {body} }}"
     );
-    let mut seen = Vec::new();
-    for one in all {
-        if !seen.contains(&one.foreign) {
-            seen.push(one.foreign);
-            let _ = writeln!(text, "{} => Some({}),", one.foreign as i32, one.value);
-        }
-    }
-    let _ = writeln!(text, "_ => None }} }}");
     let _ = writeln!(
         text,
         "#[inline(always)] pub(crate) fn predefined_{word}_out(value: usize) -> Option<i64> \
