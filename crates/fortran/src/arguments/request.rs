@@ -9,7 +9,7 @@ use super::{Handles, put, request_numbers};
 use crate::by_hand::refuse;
 use crate::c;
 use crate::sections::SectionCopy;
-use oxmpi_abi::constants as abi;
+use crate::abi;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
