@@ -12,6 +12,14 @@ include!(concat!(env!("OUT_DIR"), "/core.rs"));
 /// The table of addresses. Nothing changes it after the library is loaded.
 pub(crate) static FUNCTIONS: AtomicPtr<FunctionTable> = AtomicPtr::new(ptr::null_mut());
 
+/// The address of a function of the standard ABI.
+macro_rules! core {
+    ($name:ident) => {
+        unsafe { (*$crate::standard::FUNCTIONS.load(::std::sync::atomic::Ordering::Relaxed)).$name }
+    };
+}
+pub(crate) use core;
+
 const LIBRARY: &CStr = c"libmpi_abi.so.1";
 /// The fields of the table besides those for the functions of MPI.
 const FURTHER_FIELDS: usize = 2;

@@ -6,12 +6,14 @@
 //! `PROGRAM::RANKS`. With a second line `! options: -a | -b -c` a program is compiled once for each
 //! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran.
 //! flang compiles each program with the first list of options, for the largest number of ranks:
-//! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not.
+//! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not. The libraries for
+//! programs of other MPIs run the programs too: `MPI::PROGRAM::2` ([`faces`]).
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod every;
+mod faces;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -32,7 +34,12 @@ fn main() {
     let mut sources: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension != "c"));
     sources.sort();
+    // Programs for these libraries alone.
+    for name in ["module_mpi.f90", "module_mpi_f08.f90"] {
+        trials.extend(faces::trials(&root().join("tests/faces").join(name)));
+    }
     for path in sources {
+        trials.extend(faces::trials(&path));
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let source = std::fs::read_to_string(&path).unwrap();
         let ranks = match ranks_of(&source) {
@@ -85,7 +92,10 @@ fn options_of(source: &str) -> Vec<String> {
 
 fn says_ok(source: &Path, ranks: u32, compiler: &str, options: &str) -> Result<(), Failed> {
     let options: Vec<_> = options.split_whitespace().collect();
-    let program = compiled_fortran(source, compiler, &options)?;
+    run_says_ok(&compiled_fortran(source, compiler, &options)?, ranks)
+}
+
+fn run_says_ok(program: &Path, ranks: u32) -> Result<(), Failed> {
     // Programs write files into their directory.
     let directory = TestDirectory::new("fortran");
     let mut command = Command::new(installed("mpirun"));
