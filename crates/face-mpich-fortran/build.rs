@@ -20,17 +20,8 @@ const VARIABLES: [(&str, &str, usize); 9] = [
 
 /// The procedures of MPI_SIZEOF in module `mpi`, for scalars, and the sizes. Those for arrays end
 /// with `v`.
-const SIZES: [(&str, usize); 9] = [
-    ("ch", 1),
-    ("cx", 8),
-    ("d", 8),
-    ("i", 4),
-    ("i1", 1),
-    ("i2", 2),
-    ("i8", 8),
-    ("l", 4),
-    ("r", 4),
-];
+const SIZES: [(&str, usize); 9] =
+    [("ch", 1), ("cx", 8), ("d", 8), ("i", 4), ("i1", 1), ("i2", 2), ("i8", 8), ("l", 4), ("r", 4)];
 
 /// Those in module `mpi_f08`.
 const F08_SIZES: [(&str, usize); 12] = [
@@ -94,8 +85,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sizes: &sizes.chain(f08_sizes).collect::<Vec<_>>(),
         aliases: &aliases,
         exports: &[
-            "mpi_*", "pmpi_*", "pmpir_*", "MPI_*", "PMPI_*", "PMPIR_*", "MPIR_F08_*", "mpipriv*",
-            "mpifcmb*", "__mpi_*",
+            "mpi_*",
+            "pmpi_*",
+            "pmpir_*",
+            "MPI_*",
+            "PMPI_*",
+            "PMPIR_*",
+            "MPIR_F08_*",
+            "mpipriv*",
+            "mpifcmb*",
+            "__mpi_*",
         ],
     })
 }

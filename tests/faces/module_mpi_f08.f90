@@ -33,6 +33,7 @@ program module_mpi_f08
   implicit none
   integer :: rank, ranks, faults = 0, numbers(4), others(4), key, code
   character(len=MPI_MAX_PROCESSOR_NAME) :: name
+  integer :: spread(8, 2)
   type(MPI_Comm) :: comm, copy
   type(MPI_Request) :: request
   type(MPI_Status) :: status
@@ -73,6 +74,11 @@ program module_mpi_f08
   calls = 0
   call MPI_Send(numbers, 1, MPI_INTEGER, ranks, 0, MPI_COMM_WORLD, code)
   call check(calls == 10 .and. code /= MPI_SUCCESS, 'an error handler')
+  spread = 0
+  spread(:, 1) = [(key, key = 1, 8)]
+  call MPI_Sendrecv(spread(1::2, 1), 4, MPI_INTEGER, 1 - rank, 0, spread(2::2, 2), 4, MPI_INTEGER, &
+      1 - rank, 0, MPI_COMM_WORLD, status)
+  call check(all(spread(:, 2) == [0, 1, 0, 3, 0, 5, 0, 7]), 'array sections')
   call MPI_Get_processor_name(name, key)
   call check(len_trim(name) == key, 'a text')
   call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL)

@@ -97,7 +97,8 @@ pub(crate) fn runner_over_tcp(prefix: &Path) -> Result<(), Failure> {
 
 /// The same with the wheels of OxMPI and of mpi4py, which are in an environment of Python.
 pub(crate) fn suite_of_wheels(environment: &Path) -> Result<(), Failure> {
-    run_by_itself(environment, &demos::OF_WHEELS, Rpi::Shm)
+    run_by_itself(environment, &demos::OF_WHEELS, Rpi::Shm)?;
+    run_by_itself(environment, &demos::OF_WHEELS_OPEN_MPI, Rpi::Shm)
 }
 
 /// The launchers below which the suite runs by its own runner, and the shares of the nightly run.

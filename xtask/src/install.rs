@@ -159,11 +159,15 @@ pub(crate) struct InstallOptions {
     pub(crate) fortran: Vec<String>,
 }
 
-pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
-    let packages = ["oxmpi-cli", "oxmpi-capi", "oxmpi-fortran"]
+/// The packages whose programs and libraries are installed.
+pub(crate) fn packages() -> impl Iterator<Item = &'static str> {
+    ["oxmpi-cli", "oxmpi-capi", "oxmpi-fortran"]
         .into_iter()
-        .chain(FACES.map(|(package, ..)| package))
-        .flat_map(|package| ["-p", package]);
+        .chain(FACES.iter().map(|(package, ..)| *package))
+}
+
+pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
+    let packages = packages().flat_map(|package| ["-p", package]);
     let build = Run::cargo().args(["build", "--locked"]).args(packages);
     if release { build.arg("--release") } else { build }.show()?;
     let built = target_directory().join(if release { "release" } else { "debug" });

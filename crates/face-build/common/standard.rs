@@ -1,5 +1,6 @@
 //! The functions of `libmpi_abi.so.1`, which is loaded with this library.
 
+use crate::interface::is_own_interface;
 use crate::special::SONAME;
 use oxmpi_abi::types::*;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -32,7 +33,14 @@ const TABLE: &CStr = c"oxmpi_functions";
 static LOAD: extern "C" fn() = load;
 
 extern "C" fn load() {
-    match table() {
+    let table = match other_interface() {
+        Some(other) => Err(format!(
+            "this process has two interfaces of MPI, {other} and {SONAME}: compile the program and \
+             its libraries for one of them"
+        )),
+        None => table(),
+    };
+    match table {
         Ok(table) => FUNCTIONS.store(table, Ordering::Relaxed),
         Err(reason) => {
             // Nothing else can be done if the line cannot be written.
@@ -58,6 +66,24 @@ fn table() -> Result<*mut FunctionTable, String> {
             return Err(format!("{reason} {SONAME}; install both together"));
         }
         Ok(table)
+    }
+}
+
+/// The file of another MPI library whose functions all libraries of the process find before those
+/// of this one. Libraries that were opened with RTLD_LOCAL are not among them.
+fn other_interface() -> Option<String> {
+    // SAFETY: the names are C strings, and the address is one that the dynamic linker has returned.
+    unsafe {
+        let first = libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Init".as_ptr());
+        if first.is_null() {
+            return None;
+        }
+        let mut found: libc::Dl_info = std::mem::zeroed();
+        let file = match libc::dladdr(first, &mut found) {
+            0 => "another library".to_owned(),
+            _ => CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned(),
+        };
+        (!is_own_interface(first, &file)).then_some(file)
     }
 }
 

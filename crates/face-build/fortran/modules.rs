@@ -10,6 +10,7 @@ mod convert;
 mod creators;
 mod functions;
 mod handles;
+mod interface;
 #[path = "../common/kinds.rs"]
 mod kinds;
 #[path = "../common/results.rs"]

@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 use oxmpi_abi::constants::{CONSTANTS, ConstantKind, ERROR_CLASSES};
-use oxmpi_abi::fortran::PREDEFINED_PROCEDURES;
 use oxmpi_abi::foreign::{ForeignConstant, ForeignObject, foreign_constants, foreign_objects};
+use oxmpi_abi::fortran::PREDEFINED_PROCEDURES;
 use oxmpi_abi::table::{Function, functions};
 use oxmpi_fortran_build::{F08, FortranLibrary, SpecialVariable};
 
@@ -131,7 +131,9 @@ fn is_called(function: &Function) -> bool {
 fn names(function: &Function) -> String {
     let name = &function.name;
     let kind = oxmpi_fortran_build::function_type(function);
-    format!("#[allow(unused_imports)] pub(crate) use crate::functions::{{{name}, {name} as P{name}}};\n{kind}")
+    format!(
+        "#[allow(unused_imports)] pub(crate) use crate::functions::{{{name}, {name} as P{name}}};\n{kind}"
+    )
 }
 
 /// The constants that are numbers with other values.

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use oxmpi_abi::foreign::ForeignConstant;
 use oxmpi_abi::table::{Function, FunctionArgument, Intent, Length, Place, rust_base};
 
-use crate::{Face, HandleKind};
 use crate::constants::{BITS, CHOICES};
+use crate::{Face, HandleKind};
 
 pub(crate) fn text(function: &Function, face: &Face, all: &[ForeignConstant]) -> String {
     let parameters: Vec<_> = function

@@ -122,7 +122,9 @@ impl Face {
 
     fn is_by_hand(&self, name: &str) -> bool {
         let is_common = match self.handles {
-            HandleKind::Standard => BY_HAND.contains(&name) && !fortran::AS_THEY_ARE.contains(&name),
+            HandleKind::Standard => {
+                BY_HAND.contains(&name) && !fortran::AS_THEY_ARE.contains(&name)
+            }
             _ => BY_HAND.contains(&name),
         };
         is_common || self.by_hand.contains(&name)

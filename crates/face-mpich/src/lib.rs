@@ -4,7 +4,7 @@
 //! The build script writes the functions from the table of functions (crate `oxmpi-face-build`,
 //! which explains the whole, and has the modules that all faces share). This crate has the parts
 //! that differ: [`handles`], the layout of a [`status`], [`special`] addresses, and functions
-//! beyond the standard ([`extra`]).
+//! beyond the standard ([`extra`], [`cxx`]).
 //!
 //! The library has no state besides that of callbacks: objects live in `libmpi_abi.so.1`.
 //!
@@ -15,6 +15,7 @@
 #![allow(clippy::too_many_arguments)]
 #![allow(unused_unsafe)] // `core!` stands inside of unsafe blocks and outside
 
+mod cxx;
 mod extra;
 mod files;
 mod handles;

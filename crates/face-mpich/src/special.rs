@@ -8,7 +8,7 @@ use std::ptr;
 /// The name of this library.
 pub(crate) const SONAME: &str = "libmpi.so.12";
 
-/// The version of MPI that programs of this ABI expect.
+/// The version of MPI whose constants this ABI has.
 pub(crate) const VERSION: (c_int, c_int) = (4, 1);
 
 /// The objects whose addresses mean that edges have no weights.

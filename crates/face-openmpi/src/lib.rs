@@ -3,7 +3,7 @@
 //! The build script writes the functions from the table of functions (crate `oxmpi-face-build`,
 //! which explains the whole, and has the modules that all faces share). This crate has the parts
 //! that differ: [`handles`], which are addresses of [`objects`], the layout of a [`status`],
-//! [`special`] addresses, and functions beyond the standard ([`extra`]).
+//! [`special`] addresses, and functions beyond the standard ([`extra`], [`cxx`]).
 //!
 //! The library has no state besides that of callbacks: objects live in `libmpi_abi.so.1`.
 //!
@@ -14,6 +14,7 @@
 #![allow(clippy::too_many_arguments)]
 #![allow(unused_unsafe)] // `core!` stands inside of unsafe blocks and outside
 
+mod cxx;
 mod extra;
 mod handles;
 mod objects;

@@ -90,7 +90,9 @@ extern "C" fn fill() {
         if let Some(address) = ADDRESSES.get(object.handle) {
             address.store(object.address.addr(), Ordering::Relaxed);
         }
-        if let Some(fortran) = FORTRAN.get(object.handle) {
+        if object.fortran >= 0
+            && let Some(fortran) = FORTRAN.get(object.handle)
+        {
             fortran.store(object.fortran + 1, Ordering::Relaxed);
         }
     }
@@ -102,26 +104,39 @@ fn is_made(foreign: usize) -> bool {
     foreign >> 47 != 0
 }
 
+/// The mark of handles whose numbers in the standard ABI could be addresses: those of requests and
+/// messages, and predefined ones that have no object here.
+const MARK: usize = 0xf << 60;
+
+/// The kind of no object, so the library refuses the handle.
+const NO_KIND: usize = 0xe << 60;
+
 /// The handle in the standard ABI.
 #[inline(always)]
 pub(crate) fn input(foreign: usize) -> usize {
-    if is_made(foreign) { foreign } else { BY_ADDRESS.find(foreign).unwrap_or(foreign) }
+    if !is_made(foreign) {
+        BY_ADDRESS.find(foreign).unwrap_or(foreign)
+    } else if foreign & MARK == MARK {
+        foreign & !MARK
+    } else {
+        foreign
+    }
 }
 
 /// The handle in this ABI. Those of objects that the program makes are the same.
 #[inline(always)]
 pub(crate) fn foreign(handle: usize) -> usize {
-    match ADDRESSES.get(handle) {
-        Some(address) => address.load(Ordering::Relaxed),
-        None => handle,
-    }
+    if handle < HANDLES { predefined(handle) } else { handle }
 }
 
-/// The mark of handles whose numbers in the standard ABI could be addresses: requests and messages.
-const MARK: usize = 0xf << 60;
-
-/// The kind of no object, so the library refuses the handle.
-const NO_KIND: usize = 0xe << 60;
+/// The address of the object of a predefined handle, or a marked number.
+#[inline(always)]
+fn predefined(handle: usize) -> usize {
+    match ADDRESSES.get(handle).map_or(0, |address| address.load(Ordering::Relaxed)) {
+        0 => handle | MARK,
+        address => address,
+    }
+}
 
 /// As [`input`], for requests and messages.
 #[inline(always)]
@@ -139,10 +154,7 @@ pub(crate) fn marked_input(foreign: usize) -> usize {
 /// As [`foreign`], for requests and messages.
 #[inline(always)]
 pub(crate) fn marked_foreign(handle: usize) -> usize {
-    match ADDRESSES.get(handle) {
-        Some(address) => address.load(Ordering::Relaxed),
-        None => handle | MARK,
-    }
+    if handle < HANDLES { predefined(handle) } else { handle | MARK }
 }
 
 /// The integer in Fortran of a predefined handle of the standard ABI.

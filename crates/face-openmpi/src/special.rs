@@ -8,8 +8,8 @@ use std::ptr;
 /// The name of this library.
 pub(crate) const SONAME: &str = "libmpi.so.40";
 
-/// The version of MPI that programs of this ABI expect.
-pub(crate) const VERSION: (c_int, c_int) = (3, 1);
+/// The version of MPI whose constants this ABI has.
+pub(crate) const VERSION: (c_int, c_int) = (4, 0);
 
 /// A handle of the tool interface, which is a pointer in all ABIs.
 pub(crate) fn pvar_in(handle: usize) -> usize {

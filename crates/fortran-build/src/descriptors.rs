@@ -30,7 +30,10 @@ pub(crate) fn entry(procedure: &Procedure, prefix: &str, f08: F08) -> String {
                 other => raw_type(other),
             });
             // The length of a CHARACTER is in its descriptor.
-            all.split(", ").filter(|one| !one.ends_with("_len: usize")).collect::<Vec<_>>().join(", ")
+            all.split(", ")
+                .filter(|one| !one.ends_with("_len: usize"))
+                .collect::<Vec<_>>()
+                .join(", ")
         }
     };
     let mut before = String::new();

@@ -14,8 +14,8 @@ use std::fs;
 use std::path::Path;
 
 use oxmpi_abi::fortran::{
-    F08_HANDLES, PREDEFINED_PROCEDURES, Procedure, SENTINELS, SIZEOF, Sentinel, SizeofType, f08_procedures,
-    procedures,
+    F08_HANDLES, PREDEFINED_PROCEDURES, Procedure, SENTINELS, SIZEOF, Sentinel, SizeofType,
+    f08_procedures, procedures,
 };
 use oxmpi_abi::table::{Function, FunctionArgument, functions};
 
@@ -86,15 +86,12 @@ pub fn own_variables() -> Vec<SpecialVariable> {
 pub fn write(out: &Path, library: &FortranLibrary<'_>) -> Result<(), Box<dyn Error>> {
     let both = ["", "P"];
     let all = procedures().iter().filter(|procedure| library.has(procedure));
-    let entries: String = all
-        .flat_map(|procedure| both.map(|prefix| entry::entry(procedure, prefix)))
-        .collect();
+    let entries: String =
+        all.flat_map(|procedure| both.map(|prefix| entry::entry(procedure, prefix))).collect();
     let has_descriptors = library.f08 != F08::Addresses;
     let all = || f08_procedures().iter().filter(|procedure| library.has_f08(procedure));
     let f08: String = all()
-        .flat_map(|procedure| {
-            both.map(|prefix| entry::f08_entry(procedure, prefix, library.f08))
-        })
+        .flat_map(|procedure| both.map(|prefix| entry::f08_entry(procedure, prefix, library.f08)))
         .collect();
     let sections: String =
         all().filter(|_| has_descriptors).filter_map(descriptors::sections).collect();

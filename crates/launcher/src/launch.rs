@@ -200,6 +200,13 @@ impl Spread {
     }
 }
 
+impl Launch {
+    /// The directory of the libraries for programs of other MPIs, if they may be used.
+    pub(crate) fn faces_directory(&self) -> Option<&Path> {
+        self.library_directory.as_deref().filter(|_| self.params.mpi_foreign())
+    }
+}
+
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -212,6 +219,13 @@ pub enum LaunchError {
         program.display()
     )]
     OtherLibrary { program: PathBuf, library: String, owner: &'static str },
+    #[error(
+        "'{0}' would load {1}, because its DT_RPATH comes before the libraries of OxMPI in {2}: each of its processes would \
+         be a job of one rank; remove the path ('patchelf --remove-rpath {0}'), or link the program anew with \
+         -Wl,--enable-new-dtags ('--mca mpi_allow_singletons 1' runs it all the same)",
+        program.display(), library.display(), own.display()
+    )]
+    OtherLibraryFirst { program: PathBuf, library: PathBuf, own: PathBuf },
     #[error("cannot {0}: {1}")]
     Kernel(&'static str, #[source] io::Error),
     #[error(transparent)]

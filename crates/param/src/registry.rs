@@ -437,6 +437,11 @@ parameters! {
                several may be a job of one rank (1), or its MPI_Init fails (0). With 1 there is also no warning where only \
                variables of such a launcher indicate several tasks.",
     }
+    mpi_foreign: switch {
+        default: true, level: User,
+        help: "Whether programs that were built for another MPI run with the libraries of OxMPI for them. With 0, mpirun sets \
+               neither LD_LIBRARY_PATH nor MPI4PY_LIBMPI, and refuses such programs (mpirun --no-foreign).",
+    }
     pmix_library: text {
         default: "libpmix.so.2", level: User,
         help: "The file of the library PMIx, as the loader of programs takes it: a name that it searches for, or a path. A \

@@ -106,6 +106,17 @@ pub(super) const OF_WHEELS: ForeignProgram = ForeignProgram {
     ..RUNNER
 };
 
+/// [`OF_WHEELS`] with the module that mpi4py's wheel has for Open MPI.
+pub(super) const OF_WHEELS_OPEN_MPI: ForeignProgram = ForeignProgram {
+    name: "mpi4py_wheel_openmpi",
+    start: |mpirun, client, made, ranks| {
+        let library = client.installed("../lib/libmpi.so.40");
+        mpirun.env("MPI4PY_LIBMPI", library);
+        (OF_WHEELS.start)(mpirun, client, made, ranks)
+    },
+    ..OF_WHEELS
+};
+
 /// [`RUNNER`] below other launchers.
 pub(super) const BELOW_PMI2: ForeignProgram = ForeignProgram {
     name: "mpi4py_below_srun_pmi2",

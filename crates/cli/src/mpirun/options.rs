@@ -304,6 +304,12 @@ impl ParsedOption {
         Setting { option: self.name.clone(), name: name.into(), value: self.shown(0) }
     }
 
+    /// A switch that the option itself sets.
+    fn of_switch(&self, name: &str, value: bool) -> Setting {
+        let value = u8::from(value).to_string();
+        Setting { option: self.name.clone(), name: name.into(), value }
+    }
+
     fn names(&self) -> Inherit {
         let names = self.values[0].as_bytes().split(|&b| b == b',').filter(|name| !name.is_empty());
         Inherit::Only(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
@@ -547,6 +553,7 @@ impl CommandLineReader {
             }
             Id::CheckpointOnTerm => options.checkpoint_on_term = true,
             Id::Watchdog => options.mca.push(given.as_parameter("mpi_watchdog")),
+            Id::NoForeign => options.mca.push(given.of_switch("mpi_foreign", false)),
             Id::Interface => options.mca.push(given.as_parameter("btl_tcp_if_include")),
             Id::RemoteShell => match given.shown(0).as_str() {
                 "ssh" | "rsh" => options.mca.push(given.as_parameter("plm_rsh_agent")),

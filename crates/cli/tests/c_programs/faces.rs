@@ -12,7 +12,7 @@ use crate::transport_options::TransportOptions;
 use crate::{mpirun, output_of, path_of};
 
 /// Programs that run every day: handles, statuses, callbacks and constants of every kind.
-const EVERY_DAY: [&str; 13] = [
+const EVERY_DAY: [&str; 14] = [
     "attr_comm",
     "cart_create",
     "coll_short",
@@ -24,6 +24,7 @@ const EVERY_DAY: [&str; 13] = [
     "handles_int",
     "ops_user_strided",
     "spawn",
+    "spawn_roots",
     "types_contents",
     "win_lock",
 ];

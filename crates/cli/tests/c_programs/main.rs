@@ -9,7 +9,8 @@
 //! are `night::TRANSPORT::PROGRAM::RANKS`, which are ignored by default (`cargo xtask nightly`, or
 //! `cargo nextest run --run-ignored all`).
 //!
-//! Most programs are also compiled for another MPI's ABI ([`faces`]): `mpich::PROGRAM::RANKS`.
+//! Most programs are also compiled for the ABIs of other MPIs ([`faces`]): `mpich::PROGRAM::RANKS`,
+//! `openmpi::PROGRAM::RANKS`.
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere

@@ -249,6 +249,19 @@ fn build_systems_find_this_installation_and_no_other() {
 }
 
 #[test]
+fn programs_have_names_that_no_other_mpi_has() {
+    let scratch = BlankDirectory::new("own names");
+    for name in ["mpicc", "mpirun", "oxmpi"] {
+        let link = scratch.0.join(format!("{name}.oxmpi"));
+        std::os::unix::fs::symlink(prefix().join("bin").join(name), &link).unwrap();
+        let version = if name == "mpicc" { "-showme:version" } else { "--version" };
+        let said = ok(Command::new(&link).arg(version));
+        assert!(said.contains("OxMPI") || said.contains("oxmpi"), "{said}");
+        assert!(name == "oxmpi" || said.starts_with(name), "{said}");
+    }
+}
+
+#[test]
 fn a_shell_can_use_the_shown_words() {
     let scratch = BlankDirectory::new("shown");
     let prefix = scratch.installation();

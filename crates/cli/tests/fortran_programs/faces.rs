@@ -11,7 +11,8 @@ use crate::support::{compile_once, prefix, root};
 
 /// Programs that run every day: messages, callbacks of every kind, C and Fortran in one program, and
 /// what modules need.
-const EVERY_DAY: [&str; 5] = ["callbacks", "messages", "mixed", "module_mpi", "module_mpi_f08"];
+const EVERY_DAY: [&str; 6] =
+    ["callbacks", "messages", "mixed", "module_mpi", "module_mpi_f08", "sections_f08"];
 
 /// Libraries for programs of another MPI.
 struct Face {
@@ -58,6 +59,7 @@ static FACES: [Face; 2] = [
             ("f08_one_sided", "no array descriptors"),
             ("f08_sections", "no array descriptors"),
             ("f08_tools", "no array descriptors"),
+            ("sections_f08", "no array descriptors"),
         ],
     },
 ];
@@ -83,7 +85,7 @@ pub(crate) fn trials(path: &Path) -> Vec<Trial> {
 fn compiled(face: &Face, source: &Path) -> Result<PathBuf, String> {
     let installed = || root().join("target/debian-mpi");
     let packages = std::env::var_os("OXMPI_TEST_DEBIAN_MPI").map_or_else(installed, PathBuf::from);
-    let [modules, header] = 
+    let [modules, header] =
         face.includes.map(|place| packages.join(place.replace("ARCH", std::env::consts::ARCH)));
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let lib = prefix().join("lib");

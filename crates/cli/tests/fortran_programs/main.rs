@@ -35,7 +35,7 @@ fn main() {
     sources.retain(|path| path.extension().is_some_and(|extension| extension != "c"));
     sources.sort();
     // Programs for these libraries alone.
-    for name in ["module_mpi.f90", "module_mpi_f08.f90"] {
+    for name in ["module_mpi.f90", "module_mpi_f08.f90", "sections_f08.f90"] {
         trials.extend(faces::trials(&root().join("tests/faces").join(name)));
     }
     for path in sources {

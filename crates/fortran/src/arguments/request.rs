@@ -181,7 +181,7 @@ unsafe fn update_kept(slot: usize, place: *mut c_int, request: usize) {
         if let Some(entry) = entry.filter(|entry| entry.is_active) {
             entry.copies.iter().for_each(|copy| copy.give());
         }
-        put(place, abi::MPI_REQUEST_NULL as c_int);
+        put(place, request_numbers::number(abi::MPI_REQUEST_NULL));
     }
 }
 

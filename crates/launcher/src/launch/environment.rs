@@ -25,10 +25,10 @@ fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
     for (key, value) in launch.env.iter().chain(&app.env) {
         set(&mut env, key, value.clone());
     }
-    if let Some(directory) = &launch.library_directory {
+    if let Some(directory) = launch.faces_directory() {
         let path =
             env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
-        let mut value = directory.clone().into_os_string();
+        let mut value = directory.as_os_str().to_owned();
         if let Some(path) = path.filter(|p| !p.is_empty()) {
             value.push(":");
             value.push(path);

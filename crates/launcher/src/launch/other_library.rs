@@ -3,10 +3,10 @@
 //!
 //! Such a program names its library in the dynamic section (ELF, DT_NEEDED). A script, a static
 //! program, and a program that loads its MPI library later name none, and are run. So are programs
-//! for which this installation has a library of that name.
+//! for which this installation has a library of that name, unless they find another one first.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
@@ -35,17 +35,39 @@ const OTHERS: [(&str, &str); 11] = [
     ("libmpt.so", "HPE MPT"),
 ];
 
+/// The C++ libraries of other MPIs, which call their C library and may be used with ours.
+const CXX: [&str; 3] = ["libmpi_cxx.so.40", "libmpicxx.so.12", "libmpichcxx.so.12"];
+
 /// Refuses a program that is linked against another MPI library, not against one of the standard
 /// ABI or of this installation, whose libraries are in `own`.
 pub(super) fn refuse(program: &Path, own: Option<&Path>) -> Result<(), LaunchError> {
-    let is_own = |name: &String| own.is_some_and(|own| own.join(name).exists());
-    let names = needed(program);
-    let Some((library, owner)) = other_of(names, is_own) else { return Ok(()) };
+    let is_own = |name: &str| own.is_some_and(|own| own.join(name).exists());
+    let Dynamic { needed, first_paths } = Dynamic::of(program);
+    let own_names = needed.iter().filter(|name| is_own(name));
+    let found_first = own_names.filter_map(|name| found_in(&first_paths, name, program)).next();
+    if let (Some(library), Some(own)) = (found_first, own)
+        && library.parent().and_then(|place| place.canonicalize().ok()) != own.canonicalize().ok()
+    {
+        let (program, own) = (program.to_path_buf(), own.to_path_buf());
+        return Err(LaunchError::OtherLibraryFirst { program, library, own });
+    }
+    let serves = |name: &String| is_own(name) || CXX.contains(&name.as_str()) && own.is_some();
+    let Some((library, owner)) = other_of(needed, serves) else { return Ok(()) };
     Err(LaunchError::OtherLibrary { program: program.to_path_buf(), library, owner })
 }
 
 pub(super) fn is_standard(program: &Path) -> bool {
-    needed(program).iter().any(|name| name.starts_with(STANDARD))
+    Dynamic::of(program).needed.iter().any(|name| name.starts_with(STANDARD))
+}
+
+/// The file of this name in the first of the directories that has one (ld.so(8)).
+fn found_in(directories: &str, name: &str, program: &Path) -> Option<PathBuf> {
+    let origin = program.parent().unwrap_or(Path::new(".")).to_string_lossy();
+    let files = directories.split(':').filter(|directory| !directory.is_empty()).map(|directory| {
+        let directory = directory.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
+        Path::new(&directory).join(name)
+    });
+    files.into_iter().find(|file| file.exists())
 }
 
 fn other_of(
@@ -61,19 +83,31 @@ fn other_of(
     })
 }
 
-/// The libraries that a program names; empty if it is not an ELF file, or unreadable.
-fn needed(program: &Path) -> Vec<String> {
-    let Ok(file) = File::open(program) else { return Vec::new() };
-    let data = ReadCache::new(file);
-    let names = match FileKind::parse(&data) {
-        Ok(FileKind::Elf64) => needed_by::<FileHeader64<Endianness>, _>(&data),
-        Ok(FileKind::Elf32) => needed_by::<FileHeader32<Endianness>, _>(&data),
-        _ => return Vec::new(),
-    };
-    names.unwrap_or_default()
+/// What the dynamic section of a program says.
+#[derive(Debug, Default, PartialEq)]
+struct Dynamic {
+    /// The names of libraries.
+    needed: Vec<String>,
+    /// The directories that are searched before LD_LIBRARY_PATH: DT_RPATH, unless there is a
+    /// DT_RUNPATH.
+    first_paths: String,
 }
 
-fn needed_by<'data, Elf, R>(data: R) -> object::Result<Vec<String>>
+impl Dynamic {
+    /// Empty if the program is not an ELF file, or unreadable.
+    fn of(program: &Path) -> Dynamic {
+        let Ok(file) = File::open(program) else { return Dynamic::default() };
+        let data = ReadCache::new(file);
+        let found = match FileKind::parse(&data) {
+            Ok(FileKind::Elf64) => dynamic_of::<FileHeader64<Endianness>, _>(&data),
+            Ok(FileKind::Elf32) => dynamic_of::<FileHeader32<Endianness>, _>(&data),
+            _ => return Dynamic::default(),
+        };
+        found.unwrap_or_default()
+    }
+}
+
+fn dynamic_of<'data, Elf, R>(data: R) -> object::Result<Dynamic>
 where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
@@ -90,7 +124,7 @@ where
     let value =
         |tag| entries.iter().find(|(found, _)| *found == tag).map(|(_, value): &(_, u64)| *value);
     let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else {
-        return Ok(Vec::new());
+        return Ok(Dynamic::default());
     };
     // The address of the string table is that in memory; the file offset follows from the segment
     // loaded there.
@@ -101,11 +135,18 @@ where
         let within = address.checked_sub(start).filter(|within| *within < length)?;
         (segment.p_type(endian) == elf::PT_LOAD).then_some(offset.checked_add(within)?)
     });
-    let Some(place) = place else { return Ok(Vec::new()) };
+    let Some(place) = place else { return Ok(Dynamic::default()) };
     let strings = StringTable::new(data, place, place.saturating_add(size));
-    let offsets = entries.iter().filter(|(tag, _)| *tag == elf::DT_NEEDED);
-    let names = offsets.filter_map(|(_, offset)| strings.get(u32::try_from(*offset).ok()?).ok());
-    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    let texts = |tag| {
+        let offsets = entries.iter().filter(move |(found, _)| *found == tag);
+        let texts = offsets.filter_map(|(_, at)| strings.get(u32::try_from(*at).ok()?).ok());
+        texts.map(|text| String::from_utf8_lossy(text).into_owned())
+    };
+    let first_paths = match value(elf::DT_RUNPATH) {
+        Some(_) => String::new(),
+        None => texts(elf::DT_RPATH).next().unwrap_or_default(),
+    };
+    Ok(Dynamic { needed: texts(elf::DT_NEEDED).collect(), first_paths })
 }
 
 #[cfg(test)]
@@ -142,16 +183,16 @@ mod tests {
 
     #[test]
     fn a_programs_libraries_are_read_and_other_files_have_none() {
-        let own = needed(&std::env::current_exe().unwrap());
+        let own = Dynamic::of(&std::env::current_exe().unwrap()).needed;
         assert!(own.iter().any(|name| name.starts_with("libc.so")), "{own:?}");
         let directory = std::env::temp_dir().join(format!("oxmpi-needed-{}", std::process::id()));
         let whole = std::fs::read("/bin/sh").unwrap();
         for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &whole[..64], &whole[..whole.len() / 2]]
         {
             std::fs::write(&directory, bytes).unwrap();
-            needed(&directory);
+            Dynamic::of(&directory);
         }
         std::fs::remove_file(&directory).unwrap();
-        assert_eq!(needed(&directory), Vec::<String>::new());
+        assert_eq!(Dynamic::of(&directory), Dynamic::default());
     }
 }

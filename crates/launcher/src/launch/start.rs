@@ -423,7 +423,7 @@ impl Crew<'_> {
         }
         let mut all: Vec<usize> = self.here.iter().map(|rank| self.app_of(*rank)).collect();
         all.dedup();
-        let own = self.launch.library_directory.as_deref();
+        let own = self.launch.faces_directory();
         all.into_iter().try_for_each(|app| other_library::refuse(&self.apps[app].path, own))
     }
 

@@ -12,6 +12,7 @@ pub(super) enum Id {
     HostFile,
     Anyway,
     Oversubscribe,
+    NoForeign,
     NoOversubscribe,
     NoLocal,
     Prefix,
@@ -104,6 +105,8 @@ specs! {
     OnePerHost Ranks ["--pernode" "-rr"] [] "start a rank on each host; with -rr more begin again with the first";
     UniverseSize Ranks ["-usize"] ["N"] "the value of MPI_UNIVERSE_SIZE (default: the slots of all hosts)";
     Directory Ranks ["-wdir" "-wd"] ["DIR"] "start the program in this directory";
+    NoForeign Ranks ["--no-foreign"] []
+        "set no library path for programs of other MPIs: the parameter mpi_foreign 0";
     Path Ranks ["-path"] ["DIR[:DIR]"] "search for the program here before PATH";
     ConfigFile Ranks ["-configfile" "--app"] ["FILE"]
         "read programs from a file, one on each line; '\\' at its end continues it";

@@ -10,6 +10,7 @@ use std::process::Command;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::harness::{Outcome, Programs, compile, installed};
+use crate::support::prefix;
 
 fn alone(p: &Programs, env: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     let mut command = Command::new(p.path("world"));
@@ -136,7 +137,7 @@ fn ranks_do_not_inherit_the_identity_of_mpirun_under_another_launcher() {
     assert!(has("SLURM_NTASKS") && has("OMPI_MCA_x") && has("OMPI_COMM_WORLD_RANK"), "{outcome:?}");
 }
 
-fn of_other_library(p: &Programs, library: &str) {
+fn of_other_library(p: &Programs, library: &str, linker: &str) {
     let source =
         p.file("other.c", b"int MPI_Initialized(int *flag) { *flag = 0; return 0; }\n", 0o644);
     let program = b"int MPI_Initialized(int *), puts(const char *);\nint main(void) { int f; puts(\"ran\"); return MPI_Initialized(&f); }\n";
@@ -147,14 +148,18 @@ fn of_other_library(p: &Programs, library: &str) {
     };
     let soname = format!("-Wl,-soname,{library}");
     cc(&["-shared", "-fPIC", source.to_str().unwrap(), "-o", library, &soname]);
-    cc(&[program.to_str().unwrap(), library, "-Wl,-rpath,$ORIGIN", "-o", "foreign"]);
+    cc(&[program.to_str().unwrap(), library, linker, "-o", "foreign"]);
 }
+
+/// Paths that the dynamic linker searches behind LD_LIBRARY_PATH, and in front of it.
+const RUNPATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN";
+const RPATH: &str = "-Wl,--disable-new-dtags,-rpath,$ORIGIN";
 
 #[test]
 fn a_program_of_another_mpi_library_is_refused() {
     let p = compile(&[]);
-    for (library, owner) in [("libmpi.so.40", "Open MPI"), ("libmpicxx.so.12", "MPICH")] {
-        of_other_library(&p, library);
+    for (library, owner) in [("libmpi_cray.so.12", "Cray MPICH"), ("libmpt.so", "HPE MPT")] {
+        of_other_library(&p, library, RUNPATH);
         let outcome = p.run(2, &[], "foreign", &[]);
         assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
         for part in ["foreign", library, owner, "mpicc", "mpi_allow_singletons"] {
@@ -162,11 +167,72 @@ fn a_program_of_another_mpi_library_is_refused() {
         }
         p.run(2, &["--mca", "mpi_allow_singletons", "1"], "foreign", &[]).is_fine(2, "ran");
     }
-    // No MPI library, and one that the installation has.
-    for library in ["libmpimodel.so.40", "libmpi.so.12"] {
-        of_other_library(&p, library);
+    // No MPI library, libraries of the installation, and a C++ library that calls one of them.
+    for library in ["libmpimodel.so.40", "libmpi.so.12", "libmpi.so.40", "libmpicxx.so.12"] {
+        of_other_library(&p, library, RUNPATH);
         p.run(2, &[], "foreign", &[]).is_fine(2, "ran");
     }
     p.file("script", b"#!/bin/sh\necho script\n", 0o755);
     p.run(2, &[], "script", &[]).is_fine(2, "script");
+}
+
+#[test]
+fn a_program_whose_own_path_leads_to_another_library_is_refused() {
+    let p = compile(&[]);
+    of_other_library(&p, "libmpi.so.40", RPATH);
+    let outcome = p.run(2, &[], "foreign", &[]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
+    for part in ["foreign", "/libmpi.so.40", "DT_RPATH", "patchelf", "mpi_allow_singletons"] {
+        assert!(outcome.err.contains(part), "{part}: {outcome:?}");
+    }
+    p.run(2, &["--mca", "mpi_allow_singletons", "1"], "foreign", &[]).is_fine(2, "ran");
+}
+
+#[test]
+fn no_foreign_leaves_the_library_path() {
+    let p = compile(&[]);
+    p.file("variables", b"#!/bin/sh\necho set: $LD_LIBRARY_PATH $MPI4PY_LIBMPI\n", 0o755);
+    let variables = |options: &[&str]| {
+        let outcome = p.run(1, options, "variables", &[]);
+        assert!(outcome.code == 0 && outcome.out.starts_with("set:"), "{outcome:?}");
+        outcome.out
+    };
+    assert!(variables(&[]).contains("libmpi.so.12"));
+    let own = prefix().join("lib").display().to_string();
+    assert!(!variables(&["--no-foreign"]).contains(&own));
+    of_other_library(&p, "libmpi.so.40", RUNPATH);
+    let outcome = p.run(2, &["--no-foreign"], "foreign", &[]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
+    assert!(outcome.err.contains("libmpi.so.40"), "{outcome:?}");
+}
+
+#[test]
+fn a_process_with_two_interfaces_of_mpi_is_refused() {
+    let p = compile(&[]);
+    let text =
+        b"int MPI_Initialized(int *); int part(void) { int f; return MPI_Initialized(&f); }\n";
+    let part = p.file("part.c", text, 0o644);
+    let main = p.file("main.c", b"int part(void);\nint main(void) { return part(); }\n", 0o644);
+    let lib = prefix().join("lib");
+    let (lib, part, main) = (lib.to_str().unwrap(), part.to_str().unwrap(), main.to_str().unwrap());
+    let cc = |arguments: &[&str]| {
+        let done = Command::new("cc")
+            .args(arguments)
+            .args(["-L", lib])
+            .current_dir(&p.directory)
+            .status()
+            .unwrap();
+        assert!(done.success());
+    };
+    cc(&["-shared", "-fPIC", part, "-o", "libpart.so", "-Wl,--no-as-needed", "-l:libmpi.so.12"]);
+    for first in ["libmpi.so.40", "libmpi_abi.so.1"] {
+        let first_library = format!("-l:{first}");
+        let path = format!("-Wl,-rpath,$ORIGIN,-rpath-link,{lib}");
+        cc(&[main, "-o", "mixed", "-Wl,--no-as-needed", &first_library, "libpart.so", &path]);
+        let outcome = p.run(1, &[], "mixed", &[]);
+        assert_eq!(outcome.code, 1, "{outcome:?}");
+        for part in [first, "libmpi.so.12", "two interfaces"] {
+            assert!(outcome.err.contains(part), "{part}: {outcome:?}");
+        }
+    }
 }

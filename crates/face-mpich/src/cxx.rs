@@ -1,0 +1,123 @@
+//! The functions that MPICH's C++ library (`libmpicxx.so.12`) calls. It passes functions of its
+//! own, which call the functions of the program.
+#![allow(non_snake_case)]
+
+use crate::callbacks::{Function, FunctionState, KeyState, last_made};
+use crate::convert::keyval_in;
+use crate::handles::*;
+use std::ffi::{c_int, c_void};
+use std::mem::transmute;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The functions that call those of a key.
+#[derive(Default)]
+pub(crate) struct KeyFunctions {
+    copy: AtomicPtr<c_void>,
+    delete: AtomicPtr<c_void>,
+}
+
+/// An operation's function is called by this one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPII_Op_set_cxx(op: op::Foreign, cxx: *mut c_void) {
+    if let Some(state) = unsafe { last_made::<FunctionState>(op::input(op)) } {
+        state.cxx.store(cxx, Ordering::Relaxed);
+    }
+}
+
+/// An error handler's function is called by this one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPII_Errhandler_set_cxx(errhandler: errhandler::Foreign, cxx: *mut c_void) {
+    if let Some(state) = unsafe { last_made::<FunctionState>(errhandler::input(errhandler)) } {
+        state.cxx.store(cxx, Ordering::Relaxed);
+    }
+}
+
+/// The functions of a key are called by these ones.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPII_Keyval_set_proxy(key: c_int, copy: *mut c_void, delete: *mut c_void) {
+    if let Some(state) = unsafe { last_made::<KeyState>(keyval_in(key) as usize) } {
+        state.cxx.copy.store(copy, Ordering::Relaxed);
+        state.cxx.delete.store(delete, Ordering::Relaxed);
+    }
+}
+
+pub(crate) unsafe fn operate(
+    cxx: Function,
+    function: Function,
+    from: *mut c_void,
+    to: *mut c_void,
+    count: &mut c_int,
+    datatype: &mut c_int,
+) {
+    type Operate = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, c_int, c_int, Function);
+    unsafe { transmute::<Function, Operate>(cxx)(from, to, *count, *datatype, function) };
+}
+
+/// Calls the function of an error handler, if the C++ library does.
+pub(crate) unsafe fn handle(
+    state: &FunctionState,
+    kind: &str,
+    object: *mut c_void,
+    code: &mut c_int,
+) -> bool {
+    type Handle = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_int, Function);
+    let kind = match kind {
+        "file" => 1,
+        "win" => 2,
+        _ => 0,
+    };
+    let Some(cxx) = state.cxx() else { return false };
+    unsafe { transmute::<Function, Handle>(cxx)(kind, object, code, state.function) };
+    true
+}
+
+/// An attribute is a pointer.
+const POINTER: c_int = 0;
+
+/// Calls the copy function of a key, if the C++ library does.
+pub(crate) unsafe fn copy(
+    state: &KeyState,
+    object: c_int,
+    key: c_int,
+    from: *mut c_void,
+    to: *mut c_void,
+    flag: *mut c_int,
+) -> Option<c_int> {
+    type Copy = unsafe extern "C-unwind" fn(
+        Function,
+        c_int,
+        c_int,
+        *mut c_void,
+        c_int,
+        *mut c_void,
+        *mut c_void,
+        *mut c_int,
+    ) -> c_int;
+    let cxx = state.cxx.copy.load(Ordering::Relaxed);
+    (!cxx.is_null()).then(|| unsafe {
+        let cxx: Copy = transmute(cxx);
+        cxx(state.copy, object, key, state.extra, POINTER, from, to, flag)
+    })
+}
+
+/// Calls the delete function of a key, if the C++ library does.
+pub(crate) unsafe fn delete(
+    state: &KeyState,
+    object: c_int,
+    key: c_int,
+    value: *mut c_void,
+) -> Option<c_int> {
+    type Delete = unsafe extern "C-unwind" fn(
+        Function,
+        c_int,
+        c_int,
+        c_int,
+        *mut c_void,
+        *mut c_void,
+    ) -> c_int;
+    let cxx = state.cxx.delete.load(Ordering::Relaxed);
+    (!cxx.is_null()).then(|| unsafe {
+        let cxx: Delete = transmute(cxx);
+        cxx(state.delete, object, key, POINTER, value, state.extra)
+    })
+}
