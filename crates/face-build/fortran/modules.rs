@@ -23,7 +23,7 @@ mod statuses;
 
 pub(crate) use standard::core;
 
-/// The constants of the standard ABI, with the other ABI's values of those that are numbers.
+/// The constants of the standard ABI. Numbers have the values of the other ABI.
 mod abi {
     pub(crate) use oxmpi_abi::constants::*;
 

@@ -1,8 +1,8 @@
 //! The libraries for Fortran programs that were built for another MPI.
 //!
-//! Such a library has the sources of this project's own one (`crates/fortran/src`). Its entry points
-//! convert the integers of handles to handles of the standard ABI and call functions that are
-//! written as those for C programs of the other ABI, but take these handles.
+//! Such a library has the sources of this project's own one (`crates/fortran/src`). Its entry
+//! points convert the integers of handles to handles of the standard ABI. They call functions that
+//! convert all else, as the functions for C programs of the other ABI do.
 
 use std::env;
 use std::error::Error;

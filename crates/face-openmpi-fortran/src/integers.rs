@@ -1,10 +1,11 @@
-//! The integers that stand for handles: small numbers for predefined handles, which the build script
-//! writes, and those of `MPI_*_toint` for others.
+//! The integers that stand for handles: small numbers for predefined handles, which the build
+//! script writes, and the integers of `MPI_*_toint` for others.
 
 use crate::core;
 use std::ffi::c_int;
 
 mod predefined {
+    #![allow(clippy::all)] // generated
     use std::ffi::c_int;
 
     include!(concat!(env!("OUT_DIR"), "/integers.rs"));

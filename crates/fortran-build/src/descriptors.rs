@@ -10,7 +10,7 @@ use oxmpi_abi::fortran::{FortranArgument, FortranType, Procedure};
 use oxmpi_abi::table::{Argument, FunctionForm, Intent, Length, Place};
 
 use crate::F08;
-use crate::entry::{Body, callee_type, characters, f08_symbol, parameters, raw_type};
+use crate::entry::{EntryBody, callee_type, characters, f08_symbol, parameters, raw_type};
 
 /// The text of the entry point; empty if the procedure has no buffer. It does not call the entry
 /// point with addresses, because a tool may have replaced that.
@@ -52,7 +52,7 @@ pub(crate) fn entry(procedure: &Procedure, prefix: &str, f08: F08) -> String {
     for FortranArgument { name, .. } in buffers(procedure) {
         let _ = write!(plain, "let {name} = (*{name}).address(); ");
     }
-    plain += &Body::of(procedure, prefix);
+    plain += &EntryBody::of(procedure, prefix);
     let body = if has_sections(procedure) {
         let mut given = vec![format!("c::{prefix}{}", procedure.callee)];
         given.extend(procedure.arguments.iter().map(|argument| argument.name.to_owned()));
@@ -102,7 +102,7 @@ pub(crate) fn sections(procedure: &Procedure) -> Option<String> {
         return None;
     }
     let ends = ends(procedure);
-    let mut body = Body::default();
+    let mut body = EntryBody::default();
     let has_root = procedure.arguments.iter().any(|argument| argument.name == "root");
     if has_root {
         body.before += "let place = root_place(comm, *root); ";
@@ -155,7 +155,7 @@ fn significant(procedure: &Procedure, facts: &Argument, has_root: bool) -> Optio
 }
 
 /// Makes a C buffer of an argument.
-fn add_buffer(body: &mut Body, procedure: &Procedure, facts: &Argument, when: Option<&str>) {
+fn add_buffer(body: &mut EntryBody, procedure: &Procedure, facts: &Argument, when: Option<&str>) {
     let name = facts.name;
     let used = if facts.intent == Intent::In { "Use::Reads" } else { "Use::Changes" };
     let of = &facts.of;

@@ -60,7 +60,8 @@ pub(crate) fn symbols(lower: &str) -> String {
 /// The text of one entry point; `prefix` is empty or `P`.
 pub(crate) fn entry(procedure: &Procedure, prefix: &str) -> String {
     let is_by_hand = procedure.is_removed || BY_HAND.contains(&procedure.name);
-    let body = if is_by_hand { by_hand(procedure, prefix) } else { Body::of(procedure, prefix) };
+    let body =
+        if is_by_hand { by_hand(procedure, prefix) } else { EntryBody::of(procedure, prefix) };
     let lower = format!("{prefix}{}", procedure.name).to_lowercase();
     let ident = format!("{prefix}{}", procedure.name);
     defined(procedure, &ident, &lower, &body) + &with_pointer(procedure, &lower)
@@ -84,7 +85,7 @@ pub(crate) fn f08_entry(procedure: &Procedure, prefix: &str, f08: F08) -> String
     }
     let body = match BY_HAND.contains(&procedure.name) && !returns_address {
         true => by_hand(procedure, prefix),
-        false => Body::of(procedure, prefix),
+        false => EntryBody::of(procedure, prefix),
     };
     let ident = format!("{prefix}{}_f08", procedure.name);
     defined(procedure, &ident, &symbol, &body) + &with_descriptors
@@ -166,7 +167,7 @@ fn by_hand(procedure: &Procedure, prefix: &str) -> String {
 
 /// The parts of a body.
 #[derive(Default)]
-pub(crate) struct Body {
+pub(crate) struct EntryBody {
     pub(crate) before: String,
     pub(crate) given: Vec<String>,
     pub(crate) after: String,
@@ -174,11 +175,11 @@ pub(crate) struct Body {
     pub(crate) converted: HashMap<&'static str, String>,
 }
 
-impl Body {
+impl EntryBody {
     pub(crate) fn of(procedure: &Procedure, prefix: &str) -> String {
-        let mut body = Body::default();
+        let mut body = EntryBody::default();
         body.add_all(procedure);
-        let Body { before, given, after, .. } = body;
+        let EntryBody { before, given, after, .. } = body;
         let call = format!("c::{prefix}{}({})", procedure.callee, given.join(", "));
         let is_completion = |argument: &&FunctionArgument| {
             argument.argument.kind.word == "request" && argument.argument.intent != Intent::Out

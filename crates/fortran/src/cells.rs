@@ -22,6 +22,7 @@ macro_rules! cells {
                     #[link_name = concat!("oxmpi_cell_", stringify!($cell))]
                     static CELL: usize;
                 }
+                // SAFETY: the assembler above defines the variable.
                 unsafe { (&raw const CELL).read_volatile() }
             }
         )*

@@ -1,5 +1,5 @@
 //! The programs, compiled with the headers and modules of other MPIs and run by two ranks on the
-//! libraries for their programs. Tests of the night are those that a change rarely breaks alone.
+//! libraries for their programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,8 +9,8 @@ use libtest_mimic::{Failed, Trial};
 use super::{GNU, run_says_ok};
 use crate::support::{compile_once, prefix, root};
 
-/// Programs that run every day: messages, callbacks of every kind, C and Fortran in one program, and
-/// what modules need.
+/// Programs that run every day: messages, callbacks of every kind, C and Fortran in one program,
+/// and what modules need.
 const EVERY_DAY: [&str; 6] =
     ["callbacks", "messages", "mixed", "module_mpi", "module_mpi_f08", "sections_f08"];
 
