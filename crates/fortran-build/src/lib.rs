@@ -169,31 +169,8 @@ fn own_procedures(f08: F08) -> String {
             );
         }
     }
-    for handle in F08_HANDLES {
-        for (word, operator) in [("eq", "=="), ("ne", "!=")] {
-            let name = format!("oxmpi_{}_{word}", handle.trim_start_matches("MPI_"));
-            let _ = writeln!(
-                text,
-                "entry! {{ {} fn {name}(one: *const c_int, other: *const c_int) -> c_int \
-                 {{ c_int::from(*one {operator} *other) }} }}",
-                entry::symbols(&name.to_lowercase())
-            );
-        }
-    }
-    for SizeofType { suffix, bytes, .. } in SIZEOF {
-        let (arguments, size) = match bytes {
-            0 => (", length: usize", "length as c_int".to_owned()),
-            bytes => ("", bytes.to_string()),
-        };
-        for prefix in ["mpi", "pmpi"] {
-            let name = format!("{prefix}_sizeof_{}", suffix.to_lowercase());
-            let _ = writeln!(
-                text,
-                "entry! {{ {} fn {name}(_x: *const c_void, size: *mut c_int, ierror: *mut c_int\
-                 {arguments}) {{ put(size, {size}); put(ierror, 0); }} }}",
-                entry::symbols(&name)
-            );
-        }
+    if f08 == F08::Descriptors {
+        text += &of_modules();
     }
     for name in PREDEFINED_PROCEDURES {
         let lower = name.to_lowercase();
@@ -227,6 +204,38 @@ fn own_procedures(f08: F08) -> String {
             entry::symbols(&lower),
             arguments.replace("VALUE", value)
         );
+    }
+    text
+}
+
+/// The operators of this project's module `mpi_f08`, and MPI_SIZEOF of its modules.
+fn of_modules() -> String {
+    let mut text = String::new();
+    for handle in F08_HANDLES {
+        for (word, operator) in [("eq", "=="), ("ne", "!=")] {
+            let name = format!("oxmpi_{}_{word}", handle.trim_start_matches("MPI_"));
+            let _ = writeln!(
+                text,
+                "entry! {{ {} fn {name}(one: *const c_int, other: *const c_int) -> c_int \
+                 {{ c_int::from(*one {operator} *other) }} }}",
+                entry::symbols(&name.to_lowercase())
+            );
+        }
+    }
+    for SizeofType { suffix, bytes, .. } in SIZEOF {
+        let (arguments, size) = match bytes {
+            0 => (", length: usize", "length as c_int".to_owned()),
+            bytes => ("", bytes.to_string()),
+        };
+        for prefix in ["mpi", "pmpi"] {
+            let name = format!("{prefix}_sizeof_{}", suffix.to_lowercase());
+            let _ = writeln!(
+                text,
+                "entry! {{ {} fn {name}(_x: *const c_void, size: *mut c_int, ierror: *mut c_int\
+                 {arguments}) {{ put(size, {size}); put(ierror, 0); }} }}",
+                entry::symbols(&name)
+            );
+        }
     }
     text
 }
