@@ -25,7 +25,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::footprint;
-use crate::install::install;
+use crate::install::{Build, install};
 use crate::root;
 use crate::run::{Failure, Run};
 use distance::Distance;
@@ -79,7 +79,7 @@ fn source(name: &str) -> PathBuf {
 fn measure(options: &BenchOptions) -> Result<(), Failure> {
     let peers = find_peers(options)?;
     let prefix = options.out.join("prefix");
-    install(&prefix, true)?;
+    install(&prefix, Build::release())?;
     footprint::check(&prefix)?;
     let ours = Mpi::find(&OURS, &prefix, &options.out)
         .ok_or_else(|| Failure::new(format!("{} has no mpicc and mpirun", prefix.display())))?;

@@ -31,12 +31,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::install::install;
+use crate::install::{Build, install};
 use crate::root;
 use crate::run::Failure;
 use client::Client;
 use expected::Expected;
-pub(crate) use fortran::of_share as fortran_code;
+pub(crate) use fortran::of_share as fortran_codes;
 pub(crate) use options::ConformanceOptions;
 use options::Rpi;
 use programs::{ForeignProgram, PROGRAMS};
@@ -175,7 +175,7 @@ fn judge(
         Some(prefix) => prefix.clone(),
         None => {
             let prefix = directory.join("oxmpi");
-            install(&prefix, true)?;
+            install(&prefix, Build::release())?;
             prefix
         }
     };

@@ -7,6 +7,7 @@
 //!                             links to it
 //! lib/libmpi_abi.so.1         the library, with links libmpi_abi.so, libmpi_abi.so.0, libmpi.so
 //! lib/pkgconfig/oxmpi.pc      for pkg-config, with links mpi.pc, mpich.pc, ompi-c.pc and others
+//! lib/pkgconfig/oxmpi-fort.pc  for mpif.h, and oxmpi-fort-COMPILER.pc with modules
 //! lib/libmpifort_oxmpi.so.1   the entry points of Fortran, with the link libmpifort_oxmpi.so
 //! lib/libmpi.so.12            for programs built for MPICH, with the link libmpich.so.12
 //! lib/libmpi.so.40            for programs built for Open MPI
@@ -166,11 +167,55 @@ pub(crate) fn packages() -> impl Iterator<Item = &'static str> {
         .chain(FACES.iter().map(|(package, ..)| *package))
 }
 
-pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
-    let packages = packages().flat_map(|package| ["-p", package]);
-    let build = Run::cargo().args(["build", "--locked"]).args(packages);
-    if release { build.arg("--release") } else { build }.show()?;
-    let built = target_directory().join(if release { "release" } else { "debug" });
+impl InstallOptions {
+    pub(crate) fn build(&self) -> Build<'static> {
+        Build { release: !self.debug, ..Build::default() }
+    }
+}
+
+/// How the programs and libraries are built.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Build<'b> {
+    pub(crate) release: bool,
+    /// Files of an older glibc to link with.
+    pub(crate) glibc: Option<&'b Path>,
+    /// Whether the installed files have debug information.
+    pub(crate) keeps_debug: bool,
+}
+
+impl Build<'_> {
+    pub(crate) fn release() -> Build<'static> {
+        Build { release: true, ..Build::default() }
+    }
+
+    /// Builds the packages. Returns the directory of their files.
+    fn run(self) -> Result<PathBuf, Failure> {
+        let packages = packages().flat_map(|package| ["-p", package]);
+        let mut cargo = Run::cargo().args(["build", "--locked"]).args(packages);
+        let mut built = target_directory();
+        if self.release {
+            cargo = cargo.arg("--release");
+        }
+        if let Some(glibc) = self.glibc {
+            // With a target, programs that the build itself runs are linked as always.
+            let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+            let place = glibc.display();
+            // This machine's libgcc_s needs functions of its own glibc.
+            let arguments =
+                [format!("-B{place}"), format!("-L{place}"), "-Wl,--allow-shlib-undefined".into()];
+            let flags = arguments.map(|argument| format!("'-Clink-arg={argument}'")).join(", ");
+            let flags = format!("target.{target}.rustflags=[{flags}]");
+            cargo = cargo.args(["--target", &target, "--config", &flags]);
+            built.push(target);
+        }
+        cargo.show()?;
+        Ok(built.join(if self.release { "release" } else { "debug" }))
+    }
+}
+
+pub(crate) fn install(prefix: &Path, build: Build<'_>) -> Result<(), Failure> {
+    let built = build.run()?;
+    let copy = |from: &Path, to: &Path| copy(from, to, build.keeps_debug);
     let mut manifest = Manifest::open(prefix);
     let directories =
         ["bin", "lib", "lib/pkgconfig", "lib/oxmpi/modules", "include", "include/compat", "etc"];
@@ -202,6 +247,7 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
         manifest.file(&format!("lib/{name}"));
     }
     let pkg_config = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    let for_fortran = fortran_package("Fortran", None);
     for (name, text) in [
         ("include/mpi.h", oxmpi_abi::header().as_str()),
         ("include/mpi-ext.h", oxmpi_abi::extensions::header().as_str()),
@@ -210,6 +256,7 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
         ("include/mpi_compat.h", COMPAT),
         ("include/compat/mpi.h", COMPAT_MPI),
         ("lib/pkgconfig/oxmpi.pc", &pkg_config),
+        ("lib/pkgconfig/oxmpi-fort.pc", &for_fortran),
         ("share/oxmpi/valgrind.supp", SUPPRESSIONS),
     ] {
         write(&prefix.join(name), text)?;
@@ -233,15 +280,66 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets the installed `mpifort` compile its modules.
+/// Lets the installed `mpifort` compile its modules, and writes a file for pkg-config for each
+/// compiler.
 pub(crate) fn make_modules(prefix: &Path, compilers: &[String]) -> Result<(), Failure> {
-    let mpifort =
-        std::path::absolute(prefix.join("bin/mpifort")).map_err(Failure::io("no prefix"))?;
+    let absolute = |path: &Path| std::path::absolute(path).map_err(Failure::io("no prefix"));
+    let mpifort = absolute(&prefix.join("bin/mpifort"))?;
+    let mut manifest = Manifest::open(prefix);
     for compiler in compilers {
-        let words = [format!("-fc={compiler}"), "-showme:incdirs".into()];
-        Run::new(&mpifort).args(words).show()?;
+        let words = [format!("-fc={compiler}"), "-showme:libdirs".into()];
+        let shown = Run::new(&mpifort).args(words).output()?;
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        let directories = shown.split_once("/lib/oxmpi/modules/");
+        let Some(key) = directories.and_then(|(_, rest)| rest.split(['"', '\'', ' ']).next())
+        else {
+            let text = format!("the modules for {compiler} are not below the prefix: {shown}");
+            return Err(Failure::new(text));
+        };
+        let directory = prefix.join("lib/oxmpi/modules").join(key);
+        println!("modules for {compiler}: {}", directory.display());
+        let options = fs::read_to_string(directory.join("options.txt")).unwrap_or_default();
+        let name = format!("lib/pkgconfig/oxmpi-fort-{}.pc", short_name(compiler));
+        write(&prefix.join(&name), &fortran_package(compiler, Some((key, &options))))?;
+        manifest.file(&name);
     }
-    Ok(())
+    manifest.write()
+}
+
+/// `/opt/bin/gfortran -m64` is `gfortran`.
+fn short_name(compiler: &str) -> &str {
+    let program = compiler.split_whitespace().next().unwrap_or_default();
+    program.rsplit('/').next().unwrap_or_default()
+}
+
+/// A file for pkg-config. `oxmpi-fort` has the libraries and `mpif.h` for every compiler;
+/// `oxmpi-fort-COMPILER` has a directory of modules too, with options that programs need. Another
+/// version of the compiler cannot read these modules, and says so.
+fn fortran_package(compiler: &str, modules: Option<(&str, &str)>) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let (mut directory, mut compile, mut link) = (String::new(), String::new(), String::new());
+    let (mut content, mut library) = ("mpif.h", "");
+    if let Some((key, options)) = modules {
+        directory = format!("moduledir=${{prefix}}/lib/oxmpi/modules/{key}\n");
+        compile = options.lines().map(|option| format!("{option} ")).collect();
+        compile += "-I${moduledir} ";
+        link += "-L${moduledir} ";
+        content = "mpif.h, modules mpi and mpi_f08";
+        library = "-lmpifort_oxmpi_modules ";
+    }
+    format!(
+        "\
+prefix=${{pcfiledir}}/../..
+includedir=${{prefix}}/include
+libdir=${{prefix}}/lib
+{directory}
+Name: OxMPI for {compiler}
+Description: {content} of OxMPI
+Version: {version}
+Cflags: {compile}-I${{includedir}}
+Libs: {link}-L${{libdir}} -Wl,--enable-new-dtags,-rpath,${{libdir}} {library}-lmpifort_oxmpi -lmpi_abi
+"
+    )
 }
 
 fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
@@ -318,14 +416,16 @@ pub(crate) fn target_directory() -> PathBuf {
         .map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Replaces `to` by a copy of `from` without debug information, in one step, so that programs
-/// that run from it go on with the old file.
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+/// Replaces `to` by a copy of `from`, in one step, so that programs that run from it go on with the
+/// old file.
+fn copy(from: &Path, to: &Path, keeps_debug: bool) -> Result<(), Failure> {
     let new = to.with_extension("new");
     let copied = fs::copy(from, &new).and_then(|_| {
         // A file with debug information works as well, but is longer. Names of functions stay, for
         // backtraces and profilers.
-        Run::new("strip").arg("--strip-debug").arg(std::path::absolute(&new)?).succeeds();
+        if !keeps_debug {
+            Run::new("strip").arg("--strip-debug").arg(std::path::absolute(&new)?).succeeds();
+        }
         fs::rename(&new, to)
     });
     copied.map_err(Failure::io(format!("cannot copy {} to {}", from.display(), to.display())))
@@ -335,4 +435,25 @@ fn link(to: &str, at: &Path) -> Result<(), Failure> {
     // The file may not exist; errors show in the next step.
     let _ = fs::remove_file(at);
     symlink(to, at).map_err(Failure::io(format!("cannot link {} to {to}", at.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_of_a_compiler_has_its_modules() {
+        let plain = fortran_package("Fortran", None);
+        assert!(!plain.contains("modules") && plain.contains("\nCflags: -I${includedir}\n"));
+        let package = fortran_package("/opt/gfortran -m64", Some(("gfortran-1", "-fa\n-fb\n")));
+        for line in [
+            "moduledir=${prefix}/lib/oxmpi/modules/gfortran-1",
+            "Name: OxMPI for /opt/gfortran -m64",
+            "Cflags: -fa -fb -I${moduledir} -I${includedir}",
+        ] {
+            assert!(package.lines().any(|found| found == line), "{line}\n{package}");
+        }
+        assert!(package.ends_with(" -lmpifort_oxmpi_modules -lmpifort_oxmpi -lmpi_abi\n"));
+        assert_eq!(short_name("/opt/gfortran -m64"), "gfortran");
+    }
 }

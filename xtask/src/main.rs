@@ -7,6 +7,7 @@ mod criu;
 mod decisions;
 mod documents;
 mod footprint;
+mod gfortran;
 mod install;
 mod junit;
 mod needs;
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
         Verb::Nightly(options) => nightly::nightly(&options),
         Verb::Fuzz { seconds } => fuzz(seconds),
         Verb::Soak(options) => soak::soak(&options),
-        Verb::Install(options) => install::install(&options.prefix, !options.debug)
+        Verb::Install(options) => install::install(&options.prefix, options.build())
             .and_then(|()| install::make_modules(&options.prefix, &options.fortran)),
         Verb::Release(options) => release::release(&options),
         Verb::Bench(options) => bench::bench(&options),
@@ -135,7 +136,7 @@ fn fuzz(seconds: u64) -> Result<(), Failure> {
 /// Installs, compiles an unmodified C program and runs it on 4 ranks.
 fn demo() -> Result<(), Failure> {
     let prefix = root().join("target/oxmpi");
-    install::install(&prefix, true)?;
+    install::install(&prefix, install::Build::release())?;
     let heat = root().join("target/oxmpi/heat");
     Run::new(prefix.join("bin/mpicc"))
         .args(["-O2"])

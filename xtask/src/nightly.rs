@@ -14,6 +14,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::conformance;
+use crate::gfortran;
 use crate::install::target_directory;
 use crate::needs::Needs;
 use crate::release;
@@ -27,6 +28,8 @@ use crate::test::{
 const SHARES: u32 = 10;
 /// The share in which the wheel is made, installed and tested. It has no Fortran code.
 const WHEEL: u32 = 2;
+/// The share in which the Fortran programs run with a newer compiler.
+const NEWER_GFORTRAN: u32 = 2;
 const FUZZ_SECONDS: u64 = 20;
 
 #[derive(Args, Debug)]
@@ -119,11 +122,15 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     if let Some((name, act)) = conformance::below_other_launcher(share) {
         run(name, None, &mut || act(&prefix()));
     }
-    if let Some((name, act)) = conformance::fortran_code(share) {
+    for (name, act) in conformance::fortran_codes(share) {
         run(&name, None, &mut || act(&prefix()));
     }
     if share == WHEEL {
         run("the wheel", None, &mut || release::check(&prefix()));
+    }
+    if share == NEWER_GFORTRAN {
+        let name = format!("Fortran programs with {}", gfortran::COMPILER);
+        run(&name, Some("default"), &mut || gfortran::run_programs(needs));
     }
     let (name, mut act) = own_part(share, needs);
     run(name, None, &mut act);

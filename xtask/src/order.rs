@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::install::install;
+use crate::install::{Build, install};
 use crate::root;
 use crate::run::{Failure, Run};
 
@@ -44,7 +44,7 @@ pub(crate) fn order() -> Result<(), Failure> {
         ));
     }
     let prefix = root().join("target/order-prefix");
-    install(&prefix, true)?;
+    install(&prefix, Build::release())?;
     let program = prefix.join("usual");
     let source = root().join("xtask/src/order/usual.c");
     let warnings = ["-O1", "-Wall", "-Wextra", "-Werror", "-o"];

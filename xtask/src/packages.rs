@@ -119,8 +119,7 @@ fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure
         fs::create_dir_all(apt.join(place)).map_err(failed(place))?;
     }
     fs::write(apt.join("status"), "").map_err(failed("the list of packages"))?;
-    let own = fs::read_to_string("/etc/apt/sources.list.d/debian.sources").unwrap_or_default();
-    let sources = format!("deb [check-valid-until=no] {} {suite} main\n", mirror_in(&own));
+    let sources = format!("deb [check-valid-until=no] {} {suite} main\n", mirror());
     fs::write(apt.join("sources.list"), sources).map_err(failed("the sources"))?;
     let at = |option: &str, place: &str| format!("{option}={}", apt.join(place).display());
     let options = [
@@ -157,6 +156,12 @@ fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure
 fn package_in(file: &str) -> Option<(&str, String)> {
     let mut parts = file.strip_suffix(".deb")?.split('_');
     Some((parts.next()?, parts.next()?.replace("%3a", ":")))
+}
+
+/// The mirror of Debian's archive that this machine uses.
+pub(crate) fn mirror() -> String {
+    let own = fs::read_to_string("/etc/apt/sources.list.d/debian.sources").unwrap_or_default();
+    mirror_in(&own).to_owned()
 }
 
 fn mirror_in(sources: &str) -> &str {

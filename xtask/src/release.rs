@@ -16,6 +16,7 @@ mod check;
 mod deb;
 mod licences;
 mod needs;
+mod older_glibc;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +26,7 @@ use clap::Args;
 
 pub(crate) use self::check::check;
 use self::needs::GlibcNeed;
-use crate::install::{self, target_directory};
+use crate::install::{self, Build, target_directory};
 use crate::root;
 use crate::run::{Failure, Run};
 
@@ -78,7 +79,9 @@ pub(crate) fn release(options: &ReleaseOptions) -> Result<(), Failure> {
         Some(prefix) => prefix.clone(),
         None => {
             let prefix = target_directory().join("wheel/prefix");
-            install::install(&prefix, true)?;
+            let glibc = older_glibc::directory()?;
+            let build = Build { release: true, glibc: Some(&glibc), keeps_debug: options.deb };
+            install::install(&prefix, build)?;
             prefix
         }
     };

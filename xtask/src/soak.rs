@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 
-use crate::install::install;
+use crate::install::{Build, install};
 use crate::needs::{Needs, Skips};
 use crate::root;
 use crate::run::{Failure, Run};
@@ -43,7 +43,7 @@ pub(crate) fn soak(options: &SoakOptions) -> Result<(), Failure> {
     let seconds = options.seconds;
     let needs = prepare(Skips::Refused)?;
     let prefix = root().join("target/soak");
-    install(&prefix, true)?;
+    install(&prefix, Build::release())?;
     threads(&prefix, seconds)?;
     worlds(Duration::from_secs(seconds))?;
     deadly_worlds(Duration::from_secs(seconds))?;

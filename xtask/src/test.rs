@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::bench;
 use crate::conformance;
-use crate::install::{install, target_directory};
+use crate::install::{Build, install, target_directory};
 use crate::needs::{Needs, Skips};
 use crate::nightly::{Passed, run_share, share_of};
 use crate::root;
@@ -95,7 +95,7 @@ pub(crate) fn prepare(skips: Skips) -> Result<Needs, Failure> {
 /// Makes the installation anew: a test compares it with its list of files.
 pub(crate) fn make_installation(prefix: &Path) -> Result<(), Failure> {
     remove_directory(prefix)?;
-    install(prefix, false)?;
+    install(prefix, Build::default())?;
     bench::compile_programs(prefix, &root().join("target/bench-programs"))
 }
 

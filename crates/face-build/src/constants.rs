@@ -132,9 +132,7 @@ pub(crate) fn text(all: &[ForeignConstant]) -> String {
     }
     for (name, prefixes) in CHOICES {
         let pairs = set(all, prefixes);
-        // An ABI without these constants has no functions that take them.
-        let other = if pairs.is_empty() { "other => other" } else { "_ => NO_CHOICE" };
-        number(&mut text, &format!("{name}_in"), &pairs, true, other);
+        number(&mut text, &format!("{name}_in"), &pairs, true, "_ => NO_CHOICE");
         number(&mut text, &format!("{name}_out"), &pairs, false, "other => other");
     }
     for (name, prefixes) in BITS {
@@ -144,7 +142,9 @@ pub(crate) fn text(all: &[ForeignConstant]) -> String {
     }
     for (of, word) in HANDLES {
         let pairs: Vec<_> = all.iter().filter(|constant| constant.handle == Some(of)).collect();
-        handle(&mut text, word, &pairs);
+        if !pairs.is_empty() {
+            handle(&mut text, word, &pairs);
+        }
     }
     for constant in all.iter().filter(|constant| constant.name.starts_with("MPI_MAX_")) {
         let _ = writeln!(text, "pub(crate) const {}: usize = {};", constant.name, constant.foreign);
@@ -195,6 +195,11 @@ fn sides(one: &ForeignConstant, is_in: bool) -> (i64, i64) {
 }
 
 fn number(text: &mut String, name: &str, all: &[&ForeignConstant], is_in: bool, other: &str) {
+    if all.is_empty() {
+        // An ABI without these constants has no functions that take them.
+        let _ = writeln!(text, "pub(crate) fn {name}(value: c_int) -> c_int {{ value }}");
+        return;
+    }
     let _ = writeln!(
         text,
         "#[inline(always)] pub(crate) fn {name}(value: c_int) -> c_int {{ match value {{"

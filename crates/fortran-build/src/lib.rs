@@ -235,6 +235,14 @@ fn of_modules() -> String {
                  {arguments}) {{ put(size, {size}); put(ierror, 0); }} }}",
                 entry::symbols(&name)
             );
+            if bytes == 0 {
+                let _ = writeln!(
+                    text,
+                    "entry! {{ \"{name}_f08ts_\" fn {name}_f08ts(x: *const ArrayDescriptor, \
+                     size: *mut c_int, ierror: *mut c_int) \
+                     {{ put(size, (*x).element_bytes() as c_int); put(ierror, 0); }} }}"
+                );
+            }
         }
     }
     text

@@ -10,11 +10,13 @@
 
 mod attributes;
 mod callbacks;
+mod grequest;
 mod removed;
 mod spawn;
 
 pub(crate) use attributes::*;
 pub(crate) use callbacks::*;
+pub(crate) use grequest::*;
 pub(crate) use removed::*;
 pub(crate) use spawn::*;
 

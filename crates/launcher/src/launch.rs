@@ -32,6 +32,7 @@ mod input;
 mod joined;
 mod launcher;
 mod links;
+mod loaded;
 mod other_library;
 mod output;
 mod places;

@@ -8,13 +8,25 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{make_directory, write};
+use crate::packages;
 use crate::run::{Failure, Run};
 
 /// The system's list of package sources: its mirrors, keys and options are used.
 const SYSTEM: &str = "/etc/apt";
 
-fn apt_get(directory: &Path) -> Run {
-    let apt = directory.join("apt");
+/// The suite whose packages are used: that of the system, or another one of Debian.
+pub(super) type Suite = Option<&'static str>;
+
+/// The directory of the lists of packages.
+fn apt(directory: &Path, suite: Suite) -> PathBuf {
+    match suite {
+        None => directory.join("apt"),
+        Some(suite) => directory.join(format!("apt-{suite}")),
+    }
+}
+
+fn apt_get(directory: &Path, suite: Suite) -> Run {
+    let apt = apt(directory, suite);
     let option =
         |name: &str, value: &Path| ["-o".to_owned(), format!("{name}={}", value.display())];
     Run::new("apt-get")
@@ -27,10 +39,16 @@ fn apt_get(directory: &Path) -> Run {
         .args(["-o", "APT::Sandbox::User="])
 }
 
-/// Fetches the lists of packages, once, from the system's sources.
-fn lists(directory: &Path) -> Result<(), Failure> {
-    let apt = directory.join("apt");
-    let files = sources(Path::new(SYSTEM))?;
+/// Fetches the lists of packages, once.
+fn lists(directory: &Path, suite: Suite) -> Result<(), Failure> {
+    let apt = apt(directory, suite);
+    let files = match suite {
+        None => sources(Path::new(SYSTEM))?,
+        Some(suite) => {
+            let line = format!("deb-src {} {suite} main\n", packages::mirror());
+            BTreeMap::from([("sources.list".to_owned(), line)])
+        }
+    };
     let all: String = files.iter().map(|(name, text)| format!("{name}:\n{text}")).collect();
     let mark = apt.join("up-to-date");
     if fs::read_to_string(&mark).is_ok_and(|found| found == all) {
@@ -48,7 +66,7 @@ fn lists(directory: &Path) -> Result<(), Failure> {
     for (name, text) in &files {
         write(&apt.join(name), text)?;
     }
-    apt_get(directory).arg("update").show()?;
+    apt_get(directory, suite).arg("update").show()?;
     write(&mark, &all)
 }
 
@@ -116,6 +134,11 @@ fn with_source_types(text: &str) -> String {
 
 /// The source of a package, freshly unpacked.
 pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
+    unpack(package, &archive(package, directory, None)?, directory)
+}
+
+/// The archive of a package's source.
+pub(super) fn archive(package: &str, directory: &Path, suite: Suite) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
     // The compression depends on the release.
     let find_archive = || {
@@ -123,22 +146,25 @@ pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure
             name.contains(".orig.tar.") && !name.ends_with(".asc")
         })
     };
-    let archive = match find_archive() {
-        Ok(found) => found,
-        Err(_) => {
-            lists(directory)?;
-            make_directory(&place)?;
-            apt_get(directory)
-                .args(["source", "--tar-only", package])
-                .current_dir(&place)
-                .show()?;
-            find_archive()?
-        }
-    };
+    find_archive().or_else(|_| {
+        lists(directory, suite)?;
+        make_directory(&place)?;
+        apt_get(directory, suite)
+            .args(["source", "--tar-only", package])
+            .current_dir(&place)
+            .show()?;
+        find_archive()
+    })
+}
+
+/// Unpacks the archive of a package's source below a directory, in place of an earlier copy.
+pub(super) fn unpack(package: &str, archive: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     if let Ok(old) = unpacked(package, directory) {
         fs::remove_dir_all(&old)
             .map_err(Failure::io(format!("cannot remove {}", old.display())))?;
     }
+    let place = directory.join(format!("{package}-source"));
+    make_directory(&place)?;
     Run::new("tar").arg("-xf").arg(archive).arg("-C").arg(&place).show()?;
     unpacked(package, directory)
 }
@@ -150,9 +176,9 @@ pub(super) fn additions(package: &str, directory: &Path) -> Result<PathBuf, Fail
     if added.is_dir() {
         return Ok(added);
     }
-    lists(directory)?;
+    lists(directory, None)?;
     make_directory(&place)?;
-    apt_get(directory).args(["source", "--diff-only", package]).current_dir(&place).show()?;
+    apt_get(directory, None).args(["source", "--diff-only", package]).current_dir(&place).show()?;
     let archive = find_by(&place, ".debian.tar.*", |name| {
         name.contains(".debian.tar.") && !name.ends_with(".asc")
     })?;
@@ -162,9 +188,9 @@ pub(super) fn additions(package: &str, directory: &Path) -> Result<PathBuf, Fail
 
 /// Whether the archive of packages has no such source, so that no later attempt succeeds either.
 /// The list of packages may name a source that the archive or its mirror does not have.
-pub(super) fn lacks(package: &str, directory: &Path) -> bool {
+pub(super) fn lacks(package: &str, directory: &Path, suite: Suite) -> bool {
     let scratch = directory.join(format!("{package}-source"));
-    let attempt = apt_get(directory).args(["source", "--tar-only", package]);
+    let attempt = apt_get(directory, suite).args(["source", "--tar-only", package]);
     let attempt = attempt.current_dir(&scratch).env("LC_ALL", "C").output();
     attempt.is_err_and(|failure| says_not_there(&failure.to_string()))
 }
@@ -188,9 +214,9 @@ pub(super) fn package(name: &str, directory: &Path) -> Result<PathBuf, Failure> 
     if place.join("usr").is_dir() {
         return Ok(place);
     }
-    lists(directory)?;
+    lists(directory, None)?;
     make_directory(&place)?;
-    apt_get(directory).args(["download", name]).current_dir(&place).show()?;
+    apt_get(directory, None).args(["download", name]).current_dir(&place).show()?;
     let archive = find(&place, ".deb")?;
     Run::new("dpkg-deb").arg("-x").arg(archive).arg(&place).show()?;
     Ok(place)

@@ -4,6 +4,8 @@
 //! Each code is a file below this module: how it is built, and its jobs at each number of ranks.
 //! Each job gives one or more tests, and each of these a verdict.
 
+mod compiler;
+mod dbcsr;
 mod elpa;
 mod espresso;
 mod hdf5;
@@ -19,12 +21,14 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
+pub(super) use self::compiler::FortranCompiler;
+use self::compiler::FortranCompiler::{Flang19, Gfortran};
 use self::site::{BuildFailure, Site};
 use super::job::{self, Ending, Limits};
 use super::options::{ConformanceOptions, Rpi, name_of};
 use super::results::{JobSetting, Part, Results, Test, Verdict};
 use super::{client, make_directory, report};
-use crate::install::install;
+use crate::install::{Build, install};
 use crate::packages;
 use crate::root;
 use crate::run::Failure;
@@ -33,12 +37,8 @@ use crate::run::Failure;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Programs that every code needs, each with its Debian package.
-const NEEDED: [(&str, &str); 4] = [
-    ("/usr/bin/gfortran", "gfortran"),
-    ("/usr/bin/cc", "gcc"),
-    ("/usr/bin/make", "make"),
-    ("/usr/bin/setpriv", "util-linux"),
-];
+const NEEDED: [(&str, &str); 3] =
+    [("/usr/bin/cc", "gcc"), ("/usr/bin/make", "make"), ("/usr/bin/setpriv", "util-linux")];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum FortranCode {
@@ -56,6 +56,8 @@ pub(super) enum FortranCode {
     Elpa,
     /// pw.x of Quantum ESPRESSO
     Espresso,
+    /// DBCSR, with module mpi_f08
+    Dbcsr,
 }
 
 /// How a code is built and tested.
@@ -82,6 +84,7 @@ impl FortranCode {
             FortranCode::Petsc => &petsc::RECIPE,
             FortranCode::Elpa => &elpa::RECIPE,
             FortranCode::Espresso => &espresso::RECIPE,
+            FortranCode::Dbcsr => &dbcsr::RECIPE,
         }
     }
 }
@@ -207,37 +210,51 @@ pub(super) fn run(options: &ConformanceOptions, codes: &[FortranCode]) -> Result
         Some(prefix) => prefix.clone(),
         None => {
             let prefix = root().join("target/conformance/oxmpi");
-            install(&prefix, true)?;
+            install(&prefix, Build::release())?;
             prefix
         }
     };
-    judge(&prefix, codes, options.shrink)
+    judge(&prefix, options.compiler, codes, options.shrink)
 }
 
-/// The shares of the nightly run in which codes run: one that is built and tested in less than five
-/// minutes of two processors, in a share whose other parts are short.
-const NIGHTLY: [(u32, FortranCode); 7] = [
-    (0, FortranCode::Hdf5),
-    (1, FortranCode::Pnetcdf),
-    (4, FortranCode::Scalapack),
-    (5, FortranCode::Mumps),
-    (6, FortranCode::Elpa),
-    (8, FortranCode::Petsc),
-    (9, FortranCode::Espresso),
+/// The shares of the nightly run in which codes run: what a share has more than its own part is
+/// built and tested in less than five minutes of two processors. With flang those codes run that
+/// have passed all their tests with it.
+const NIGHTLY: [(u32, FortranCode, FortranCompiler); 11] = [
+    (0, FortranCode::Hdf5, Gfortran),
+    (1, FortranCode::Pnetcdf, Gfortran),
+    (1, FortranCode::Hdf5, Flang19),
+    (3, FortranCode::Dbcsr, Flang19),
+    (4, FortranCode::Scalapack, Gfortran),
+    (5, FortranCode::Mumps, Gfortran),
+    (6, FortranCode::Elpa, Gfortran),
+    (7, FortranCode::Pnetcdf, Flang19),
+    (8, FortranCode::Petsc, Gfortran),
+    (9, FortranCode::Espresso, Gfortran),
+    (0, FortranCode::Dbcsr, Gfortran),
 ];
 
-/// The code of a share of the nightly run, if it has one, and its run.
-pub(crate) fn of_share(share: u32) -> Option<(String, impl Fn(&Path) -> Result<(), Failure>)> {
-    let (_, code) = NIGHTLY.into_iter().find(|(of, _)| *of == share)?;
-    let name = format!("{} with mpifort", name_of(code));
-    Some((name, move |prefix: &Path| judge(prefix, &[code], false)))
+/// The codes of a share of the nightly run, each with the name of its step and its run.
+pub(crate) fn of_share(
+    share: u32,
+) -> impl Iterator<Item = (String, impl Fn(&Path) -> Result<(), Failure>)> {
+    let codes = NIGHTLY.into_iter().filter(move |(of, ..)| *of == share);
+    codes.map(|(_, code, compiler)| {
+        let name = format!("{} with {}", name_of(code), compiler.program());
+        (name, move |prefix: &Path| judge(prefix, compiler, &[code], false))
+    })
 }
 
-fn judge(prefix: &Path, codes: &[FortranCode], shrink: bool) -> Result<(), Failure> {
+fn judge(
+    prefix: &Path,
+    compiler: FortranCompiler,
+    codes: &[FortranCode],
+    shrink: bool,
+) -> Result<(), Failure> {
     let begin = Instant::now();
     let directory = root().join("target/conformance");
-    make_directory(&directory.join("programs"))?;
-    let site = Site::new(prefix, &directory);
+    let site = Site::new(prefix, compiler, &directory);
+    make_directory(&site.programs)?;
     let mut results = Results { mpi4py: client::MPI4PY, parts: Vec::new() };
     for &code in codes {
         let recipe = code.recipe();
@@ -258,8 +275,9 @@ fn judge(prefix: &Path, codes: &[FortranCode], shrink: bool) -> Result<(), Failu
 
 /// Installs the programs that a code needs, and builds the code.
 fn make(code: FortranCode, recipe: &ForeignCode, site: &Site) -> Result<(), BuildFailure> {
-    let missing: Vec<&str> = NEEDED
+    let missing: Vec<&str> = [site.compiler.needed()]
         .iter()
+        .chain(&NEEDED)
         .chain(recipe.needed)
         .filter(|(file, _)| !Path::new(file).exists())
         .map(|(_, package)| *package)
@@ -287,7 +305,7 @@ fn part(
     built: &Result<(), BuildFailure>,
 ) -> Result<Part, Failure> {
     let begin = Instant::now();
-    let name = name_of(code);
+    let name = site.compiler.name_tests(&name_of(code));
     let mut part = Part::new(&name, JobSetting { ranks, rpi: Rpi::Shm });
     match built {
         Ok(()) => {
@@ -342,12 +360,16 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_nightly_run_has_one_code() {
-        for share in 0..10 {
-            assert!(NIGHTLY.iter().filter(|(of, _)| *of == share).count() <= 1, "{share}");
-        }
+    fn each_code_runs_in_a_share() {
         for code in FortranCode::value_variants() {
-            assert!(NIGHTLY.iter().any(|(_, other)| other == code), "{code:?} runs in no share");
+            let is_run = |compiler| {
+                let runs = NIGHTLY.iter().filter(|(_, a, b)| (a, *b) == (code, compiler)).count();
+                assert!(runs <= 1, "{code:?} runs twice with {compiler:?}");
+                runs == 1
+            };
+            assert!(is_run(Gfortran), "{code:?}");
+            is_run(Flang19);
         }
+        assert!(NIGHTLY.iter().all(|(share, ..)| *share < 10));
     }
 }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 
 use super::client::Client;
 use super::options::name_of;
-use crate::install::{install, target_directory};
+use crate::install::{Build, install, target_directory};
 use crate::packages;
 use crate::root;
 use crate::run::{Failure, Run};
@@ -134,7 +134,7 @@ pub(super) fn run(prefix: Option<&Path>, parts: &[IbPart]) -> Result<(), Failure
         Some(prefix) => prefix.to_owned(),
         None => {
             let made = target_directory().join("conformance/ib/oxmpi");
-            install(&made, true)?;
+            install(&made, Build::release())?;
             made
         }
     };

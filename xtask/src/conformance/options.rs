@@ -7,7 +7,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::fortran::FortranCode;
+use super::fortran::{FortranCode, FortranCompiler};
 use super::ib::IbPart;
 use super::results::JobSetting;
 
@@ -97,6 +97,9 @@ pub(crate) struct ConformanceOptions {
         conflicts_with = "ib"
     )]
     pub(super) fortran: Option<Vec<FortranCode>>,
+    /// The compiler of the Fortran codes
+    #[arg(long, value_name = "COMPILER", default_value = "gfortran", requires = "fortran")]
+    pub(super) compiler: FortranCompiler,
 }
 
 impl ConformanceOptions {
@@ -111,6 +114,7 @@ impl ConformanceOptions {
             shrink: false,
             ib: None,
             fortran: None,
+            compiler: FortranCompiler::default(),
         }
     }
 

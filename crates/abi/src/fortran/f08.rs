@@ -281,11 +281,11 @@ pub(super) fn module() -> String {
 }
 
 /// Lines for compilers with descriptors that the library can read, and lines for others.
-fn with_descriptors(text: &mut String, with: &str, without: &str) {
+pub(super) fn with_descriptors(text: &mut String, with: &str, without: &str) {
     let _ = writeln!(text, "!OXMPI IF DESCRIPTORS\n{with}\n!OXMPI ELSE\n{without}\n!OXMPI END");
 }
 
-fn bound(symbol: &str) -> String {
+pub(super) fn bound(symbol: &str) -> String {
     format!(" BIND(C, NAME=\"{symbol}_\")")
 }
 

@@ -148,16 +148,27 @@ pub(super) fn sentinels(text: &mut String, declaration: impl Fn(&Sentinel) -> St
 pub(super) fn sizeof(text: &mut String, ierror: &str) {
     for name in ["MPI_Sizeof", "PMPI_Sizeof"] {
         let _ = writeln!(text, "\n  INTERFACE {name}");
-        for SizeofType { suffix, fortran_type, is_everywhere, .. } in SIZEOF {
+        for SizeofType { suffix, fortran_type, bytes, is_everywhere } in SIZEOF {
             if !is_everywhere {
                 let _ = writeln!(text, "!OXMPI IF {fortran_type}");
             }
-            let _ = writeln!(
-                text,
-                "    SUBROUTINE {name}_{suffix}(x, size, ierror)\n      IMPLICIT NONE\n      \
-                 {fortran_type} :: x(..)\n      INTEGER :: size\n      {ierror}\n    \
-                 END SUBROUTINE {name}_{suffix}"
-            );
+            let one = |end: &str, bound: &str| {
+                format!(
+                    "    SUBROUTINE {name}_{suffix}{end}(x, size, ierror){bound}\n      \
+                     IMPLICIT NONE\n      {fortran_type} :: x(..)\n      INTEGER :: size\n      \
+                     {ierror}\n    END SUBROUTINE {name}_{suffix}{end}"
+                )
+            };
+            match bytes {
+                // Not all compilers pass the length beside the descriptor.
+                0 => {
+                    let symbol = format!("{name}_{suffix}_f08ts").to_lowercase();
+                    f08::with_descriptors(text, &one("_f08ts", &f08::bound(&symbol)), &one("", ""));
+                }
+                _ => {
+                    let _ = writeln!(text, "{}", one("", ""));
+                }
+            }
             if !is_everywhere {
                 *text += "!OXMPI END\n";
             }

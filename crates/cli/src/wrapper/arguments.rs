@@ -172,10 +172,10 @@ impl WrapperRequest {
         let directories = self.library_directories(prefix);
         let mut words: Vec<_> =
             directories.iter().map(|directory| glued("-L", directory)).collect();
+        words.extend(run_path(&prefix.join("lib")));
         words.extend([
             // With DT_RUNPATH, LD_LIBRARY_PATH can still name another library with the same
             // interface.
-            glued("-Wl,-rpath,", &prefix.join("lib")),
             "-Wl,--enable-new-dtags".into(),
             // 'cr self' finds functions of the program by their names.
             "-Wl,--export-dynamic".into(),
@@ -255,6 +255,15 @@ pub(super) fn shown(
     quoted.join(" ") + "\n"
 }
 
+/// The linker's arguments for a directory that programs search at run time.
+fn run_path(directory: &Path) -> Vec<OsString> {
+    // Behind -Wl a comma ends an argument.
+    if directory.as_os_str().as_bytes().contains(&b',') {
+        return ["-Xlinker".into(), "-rpath".into(), "-Xlinker".into(), directory.into()].into();
+    }
+    vec![glued("-Wl,-rpath,", directory)]
+}
+
 fn glued(option: &str, path: &Path) -> OsString {
     let mut word = OsString::from(option);
     word.push(<Path as AsRef<OsStr>>::as_ref(path));
@@ -310,6 +319,15 @@ mod tests {
         }
         assert_eq!(joined(&["-x", "c", "-"]), format!("-I/p/include -x c - {LINK}"));
         assert_eq!(joined(&["a.o", "-lm", "-MD"]), format!("-I/p/include a.o -lm -MD {LINK}"));
+    }
+
+    #[test]
+    fn a_prefix_may_have_a_comma() {
+        let all = request(&["a.c"]).all(Path::new("/p,q"));
+        let all = all.join(OsStr::new(" ")).into_string().unwrap();
+        let link = "-L/p,q/lib -Xlinker -rpath -Xlinker /p,q/lib -Wl,--enable-new-dtags \
+                    -Wl,--export-dynamic -lmpi_abi";
+        assert_eq!(all, format!("-I/p,q/include a.c {link}"));
     }
 
     #[test]

@@ -30,7 +30,10 @@ pub(super) fn text(language: Language) -> String {
         }
     };
     let pkg_config = match language {
-        Language::Fortran => "pkg-config does not know the modules.",
+        Language::Fortran => {
+            "pkg-config knows the same without modules as 'oxmpi-fort'. 'cargo xtask install --fortran\n\
+             COMPILER' adds 'oxmpi-fort-COMPILER' with modules."
+        }
         Language::C | Language::Cxx => {
             "pkg-config knows the same as 'oxmpi' (PKG_CONFIG_PATH=PREFIX/lib/pkgconfig)."
         }

@@ -17,6 +17,7 @@ use std::io::{self, IsTerminal as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use oxmpi_abi::fortran::KIND_CHECKS;
 
@@ -119,6 +120,14 @@ pub(super) fn made(
 
     let mut failure = String::from("there is no home directory");
     for store in &stores {
+        let directory = store.join(&key);
+        let lock = lock(store, &key);
+        if is_complete(&directory) {
+            return Ok(CompiledModules::read(directory));
+        }
+        if lock.is_some() {
+            remove_abandoned(store, &key);
+        }
         let part = match scratch(store, &key) {
             Ok(part) => part,
             Err(error) => {
@@ -126,11 +135,6 @@ pub(super) fn made(
                 continue;
             }
         };
-        let directory = store.join(&key);
-        let _lock = lock(store, &key);
-        if is_complete(&directory) {
-            return Ok(CompiledModules::read(directory));
-        }
         let description = format!(
             "{}\n{}\n{}",
             shown(compiler),
@@ -153,6 +157,7 @@ pub(super) fn made(
         build.all(&source)?;
         let written = fs::write(part.0.join(DESCRIPTION), description);
         written.map_err(|error| format!("{}: {error}", part.0.display()))?;
+        permit_as(store, &part.0).map_err(|error| format!("{}: {error}", part.0.display()))?;
         return match fs::rename(&part.0, &directory) {
             Ok(()) => Ok(CompiledModules::read(directory)),
             // Another process was faster.
@@ -222,7 +227,6 @@ impl Drop for Scratch {
 
 /// A new directory of this process. Processes of different hosts may have the same number.
 fn scratch(store: &Path, key: &str) -> io::Result<Scratch> {
-    fs::create_dir_all(store)?;
     for attempt in 0..100 {
         let path = store.join(format!(".{key}.{}.{attempt}", std::process::id()));
         match fs::create_dir(&path) {
@@ -233,8 +237,38 @@ fn scratch(store: &Path, key: &str) -> io::Result<Scratch> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
+/// Removes the directories of processes that were killed. Another host may not see the lock, so
+/// directories that may still be in use stay.
+fn remove_abandoned(store: &Path, key: &str) {
+    const IN_USE: Duration = Duration::from_hours(1);
+    let is_abandoned = |entry: &fs::DirEntry| {
+        let age = entry.metadata().and_then(|data| data.modified()).map(|time| time.elapsed());
+        entry.file_name().to_string_lossy().starts_with(&format!(".{key}."))
+            && age.is_ok_and(|age| age.is_ok_and(|age| age > IN_USE))
+    };
+    let Ok(entries) = fs::read_dir(store) else { return };
+    for entry in entries.flatten().filter(is_abandoned) {
+        // The file of the lock is no directory and stays.
+        let _ = fs::remove_dir_all(entry.path());
+    }
+}
+
+/// Lets all who may read the directory of all modules read this one, whatever the umask is.
+fn permit_as(store: &Path, directory: &Path) -> io::Result<()> {
+    let readers = fs::metadata(store)?.permissions().mode() & 0o055;
+    let permit = |path: &Path, own, others| {
+        let mode = fs::metadata(path)?.permissions().mode() & 0o7700 | own | others;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    };
+    for entry in fs::read_dir(directory)? {
+        permit(&entry?.path(), 0o600, readers & 0o044)?;
+    }
+    permit(directory, 0o700, readers)
+}
+
 /// Waits until no other process makes the same directory. Without a lock both make it.
 fn lock(store: &Path, key: &str) -> Option<File> {
+    fs::create_dir_all(store).ok()?;
     let file = File::create(store.join(format!(".{key}.lock"))).ok()?;
     file.lock().ok()?;
     Some(file)
@@ -456,5 +490,41 @@ impl ModuleBuild<'_> {
             }
         }
         Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abandoned_directories_are_removed_and_results_can_be_read() {
+        let store = std::env::temp_dir().join(format!("oxmpi modules {}", std::process::id()));
+        let old = store.join(".gfortran-1.77.0");
+        let new = store.join(".gfortran-1.78.0");
+        let other = store.join(".flang-2.77.0");
+        for directory in [&old, &new, &other] {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join("mpi.mod"), "").unwrap();
+        }
+        let two_hours_ago = std::time::SystemTime::now() - Duration::from_hours(2);
+        for directory in [&old, &other] {
+            File::open(directory).unwrap().set_modified(two_hours_ago).unwrap();
+        }
+        remove_abandoned(&store, "gfortran-1");
+        assert!(!old.exists() && new.exists() && other.exists());
+
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        set(&new, 0o700);
+        set(&new.join("mpi.mod"), 0o600);
+        for (of_store, directory, file) in [(0o755, 0o755, 0o644), (0o750, 0o750, 0o640)] {
+            set(&store, of_store);
+            permit_as(&store, &new).unwrap();
+            assert_eq!((mode(&new), mode(&new.join("mpi.mod"))), (directory, file));
+        }
+        fs::remove_dir_all(&store).unwrap();
     }
 }

@@ -29,8 +29,6 @@ const EVERY_DAY: [&str; 14] = [
     "win_lock",
 ];
 
-/// Programs for which the other ABI has no place, with
-
 /// A library for programs of another MPI.
 struct Face {
     name: &'static str,

@@ -296,6 +296,33 @@ fn a_shell_can_use_the_shown_words() {
     assert_eq!(runs(&prefix, &program), "sum 3\n");
 }
 
+const SUM_FORTRAN: &str = "\
+program sums
+  implicit none
+  include 'mpif.h'
+  integer :: rank, total, ierror
+  call MPI_Init(ierror)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
+  call MPI_Allreduce(rank + 1, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierror)
+  if (rank == 0) print '(a, i0)', 'sum ', total
+  call MPI_Finalize(ierror)
+end program
+";
+
+#[test]
+fn pkg_config_knows_the_fortran_libraries() {
+    let scratch = BlankDirectory::new("fortran package");
+    let prefix = scratch.installation();
+    scratch.write("a.f90", SUM_FORTRAN);
+    let mut pkg_config = Command::new("pkg-config");
+    pkg_config
+        .args(["--cflags", "--libs", "oxmpi-fort"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let line = format!("gfortran a.f90 -o a {}", ok(&mut pkg_config));
+    ok(Command::new("sh").arg("-c").arg(&line).current_dir(&scratch.0));
+    assert_eq!(runs(&prefix, &scratch.0.join("a")), "sum 3\n", "{line}");
+}
+
 #[test]
 fn another_compiler_can_be_named_and_a_missing_one_is_reported() {
     let scratch = BlankDirectory::new("named");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
 
-use super::{GNU, run_says_ok};
+use super::run_says_ok;
 use crate::support::{compile_once, prefix, root};
 
 /// Programs that run every day: messages, callbacks of every kind, C and Fortran in one program,
@@ -89,7 +89,7 @@ fn compiled(face: &Face, source: &Path) -> Result<PathBuf, String> {
         face.includes.map(|place| packages.join(place.replace("ARCH", std::env::consts::ARCH)));
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let lib = prefix().join("lib");
-    let mut fortran = Command::new(GNU);
+    let mut fortran = Command::new("gfortran");
     fortran.args(["-g", "-w", "-fallow-argument-mismatch", "-I"]).arg(modules).arg(source);
     let part = source.with_file_name(format!("{name}_part.c"));
     if part.exists() {

@@ -10,11 +10,11 @@ use super::attributes::{free_variable, user_value, variable_of};
 use super::*;
 use crate::cells::cells;
 use crate::creators::*;
-use crate::types::{Aint, Count, Offset, Status};
+use crate::types::{Aint, Count, Offset};
 use std::mem::transmute;
 
 /// The procedure of a program, of any type.
-type Procedure = *const c_void;
+pub(super) type Procedure = *const c_void;
 
 type Destructor = unsafe extern "C-unwind" fn(*mut c_void);
 
@@ -24,11 +24,11 @@ cells! {
     conversion_fn_null_c = ".globl" "mpi_conversion_fn_null_c_";
 }
 
-fn boxed<T>(state: T) -> *mut c_void {
+pub(super) fn boxed<T>(state: T) -> *mut c_void {
     Box::into_raw(Box::new(state)).cast()
 }
 
-unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
+pub(super) unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
     drop(unsafe { Box::from_raw(state.cast::<T>()) });
 }
 
@@ -200,7 +200,8 @@ pub(crate) unsafe fn errhandler_create(
 
 // Attributes.
 
-/// The procedures of a key, with attributes and extra state of type `T`.
+/// The procedures of a key, with attributes and extra state of type `T`. A procedure that changes
+/// the extra state changes it for the calls that follow.
 struct KeyState<T> {
     copy: Procedure,
     delete: Procedure,
@@ -255,15 +256,14 @@ unsafe fn copy<T: Integer>(
     flag: *mut c_int,
 ) -> c_int {
     unsafe {
-        let state = &*state.cast::<KeyState<T>>();
-        let procedure: CopyProcedure<T> = transmute(state.copy);
-        let mut extra = state.extra;
+        let state = state.cast::<KeyState<T>>();
+        let procedure: CopyProcedure<T> = transmute((*state).copy);
         let mut value = T::narrow(user_value(from));
         let (mut copied, mut is_copied, mut code) = (T::narrow(0), 0, 0);
         procedure(
             &mut object,
             &mut key,
-            &mut extra,
+            &raw mut (*state).extra,
             &mut value,
             &mut copied,
             &mut is_copied,
@@ -284,11 +284,10 @@ unsafe fn delete<T: Integer>(
     state: *mut c_void,
 ) -> c_int {
     unsafe {
-        let state = &*state.cast::<KeyState<T>>();
-        let procedure: DeleteProcedure<T> = transmute(state.delete);
-        let (mut extra, mut code) = (state.extra, 0);
-        let mut number = T::narrow(user_value(value));
-        procedure(&mut object, &mut key, &mut number, &mut extra, &mut code);
+        let state = state.cast::<KeyState<T>>();
+        let procedure: DeleteProcedure<T> = transmute((*state).delete);
+        let (mut number, mut code) = (T::narrow(user_value(value)), 0);
+        procedure(&mut object, &mut key, &mut number, &raw mut (*state).extra, &mut code);
         if code == 0 {
             free_variable(value);
         }
@@ -344,72 +343,9 @@ keyvals! {
     comm keyval_create KeyvalCreateFn c_int;
 }
 
-// Generalized requests.
-
-struct RequestState {
-    query: Procedure,
-    free: Procedure,
-    cancel: Procedure,
-    extra: Aint,
-}
-
-unsafe extern "C-unwind" fn query(state: *mut c_void, status: *mut Status) -> c_int {
-    type Query = unsafe extern "C-unwind" fn(*mut Aint, *mut Status, *mut c_int);
-    unsafe {
-        let state = &mut *state.cast::<RequestState>();
-        let procedure: Query = transmute(state.query);
-        let mut code = 0;
-        procedure(&mut state.extra, status, &mut code);
-        code
-    }
-}
-
-unsafe extern "C-unwind" fn free_request(state: *mut c_void) -> c_int {
-    type Free = unsafe extern "C-unwind" fn(*mut Aint, *mut c_int);
-    unsafe {
-        let mut state = Box::from_raw(state.cast::<RequestState>());
-        let procedure: Free = transmute(state.free);
-        let mut code = 0;
-        procedure(&mut state.extra, &mut code);
-        code
-    }
-}
-
-unsafe extern "C-unwind" fn cancel(state: *mut c_void, complete: c_int) -> c_int {
-    type Cancel = unsafe extern "C-unwind" fn(*mut Aint, *mut c_int, *mut c_int);
-    unsafe {
-        let state = &mut *state.cast::<RequestState>();
-        let procedure: Cancel = transmute(state.cancel);
-        let (mut complete, mut code) = (complete, 0);
-        procedure(&mut state.extra, &mut complete, &mut code);
-        code
-    }
-}
-
-pub(crate) unsafe fn grequest_start(
-    call: c::GrequestStartFn,
-    query_fn: Procedure,
-    free_fn: Procedure,
-    cancel_fn: Procedure,
-    extra: *mut Aint,
-    request: *mut c_int,
-) -> c_int {
-    let mut made = UNSET;
-    unsafe {
-        let state =
-            RequestState { query: query_fn, free: free_fn, cancel: cancel_fn, extra: *extra };
-        let state = boxed(state);
-        let code = call(Some(query), Some(free_request), Some(cancel), state, &mut made);
-        if code != 0 {
-            free::<RequestState>(state);
-        }
-        request::output(request, made);
-        code
-    }
-}
-
 // Data representations.
 
+/// As for a key, a procedure that changes the extra state changes it for the calls that follow.
 struct RepresentationState {
     read: Procedure,
     write: Procedure,
@@ -437,8 +373,9 @@ unsafe extern "C-unwind" fn convert<const READS: bool, N>(
     state: *mut c_void,
 ) -> c_int {
     unsafe {
-        let state = &mut *state.cast::<RepresentationState>();
-        let procedure: Conversion<N> = transmute(if READS { state.read } else { state.write });
+        let state = state.cast::<RepresentationState>();
+        let procedure: Conversion<N> =
+            transmute(if READS { (*state).read } else { (*state).write });
         let (mut datatype, mut code) = (datatype::number(datatype), 0);
         procedure(
             user,
@@ -446,7 +383,7 @@ unsafe extern "C-unwind" fn convert<const READS: bool, N>(
             &mut count,
             file,
             &mut position,
-            &mut state.extra,
+            &raw mut (*state).extra,
             &mut code,
         );
         code
@@ -460,10 +397,10 @@ unsafe extern "C-unwind" fn extent(
 ) -> c_int {
     type Extent = unsafe extern "C-unwind" fn(*mut c_int, *mut Aint, *mut Aint, *mut c_int);
     unsafe {
-        let state = &mut *state.cast::<RepresentationState>();
-        let procedure: Extent = transmute(state.extent);
+        let state = state.cast::<RepresentationState>();
+        let procedure: Extent = transmute((*state).extent);
         let (mut datatype, mut code) = (datatype::number(datatype), 0);
-        procedure(&mut datatype, extent, &mut state.extra, &mut code);
+        procedure(&mut datatype, extent, &raw mut (*state).extra, &mut code);
         code
     }
 }

@@ -1,4 +1,5 @@
-//! Arrays of strings: an array of CHARACTERs of one length, which a blank one ends.
+//! Arrays of strings: an array of CHARACTERs of one length, which a blank one ends. Each string is
+//! passed without leading and trailing blanks (MPI-5.0 section 11.8.2).
 
 use super::*;
 

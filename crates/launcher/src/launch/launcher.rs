@@ -23,6 +23,7 @@ use super::heirs::Heirs;
 use super::hold::HoldState;
 use super::input::Feed;
 use super::links::Links;
+use super::loaded::LibraryChecks;
 use super::output::{Lines, Sink};
 use super::plugs::Plug;
 use super::quiesce::Standing;
@@ -154,6 +155,7 @@ pub(super) struct Launcher<'a> {
     timeout: Option<Instant>,
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
+    pub(super) library_checks: LibraryChecks,
     pub(super) finished: Option<i32>,
     pub(super) interrupted: Option<i32>,
     pub(super) buffer: Vec<u8>,
@@ -233,6 +235,7 @@ impl<'a> Launcher<'a> {
             timeout: deadline.map(|deadline| Instant::now() + deadline.left()),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
+            library_checks: LibraryChecks::begin(),
             finished: None,
             interrupted: None,
             buffer: vec![0; 64 << 10],
@@ -400,6 +403,7 @@ impl<'a> Launcher<'a> {
             self.calling_time(),
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
+            self.library_checks.time(),
             self.contacts.as_ref().map(FirstContacts::time),
             (!full).then(|| self.half_lines_time()).flatten(),
         ];
@@ -599,6 +603,7 @@ impl<'a> Launcher<'a> {
         self.handle_deferred(now);
         self.service_links(now);
         self.check_hangs(now);
+        self.check_libraries_of_ranks(now);
         if !self.job.watches() {
             self.watch = None;
         } else if self.watch.is_none_or(|t| t <= now) {

@@ -78,16 +78,21 @@ fn other_of(
         return None;
     }
     needed.into_iter().filter(|name| !is_own(name)).find_map(|name| {
-        let (_, owner) = OTHERS.iter().find(|(other, _)| name.starts_with(other))?;
-        Some((name, *owner))
+        let owner = owner_of(&name)?;
+        Some((name, owner))
     })
+}
+
+/// The other MPI to which a library of this name belongs.
+pub(super) fn owner_of(name: &str) -> Option<&'static str> {
+    OTHERS.iter().find(|(other, _)| name.starts_with(other)).map(|(_, owner)| *owner)
 }
 
 /// What the dynamic section of a program says.
 #[derive(Debug, Default, PartialEq)]
-struct Dynamic {
+pub(super) struct Dynamic {
     /// The names of libraries.
-    needed: Vec<String>,
+    pub(super) needed: Vec<String>,
     /// The directories that are searched before LD_LIBRARY_PATH: DT_RPATH, unless there is a
     /// DT_RUNPATH.
     first_paths: String,
@@ -95,7 +100,7 @@ struct Dynamic {
 
 impl Dynamic {
     /// Empty if the program is not an ELF file, or unreadable.
-    fn of(program: &Path) -> Dynamic {
+    pub(super) fn of(program: &Path) -> Dynamic {
         let Ok(file) = File::open(program) else { return Dynamic::default() };
         let data = ReadCache::new(file);
         let found = match FileKind::parse(&data) {

@@ -38,7 +38,7 @@ fn directory(site: &Site) -> PathBuf {
 }
 
 fn build(site: &Site) -> Result<(), BuildFailure> {
-    let scalapack = scalapack::library(site)?;
+    let scalapack = scalapack::library_for_others(site)?;
     let source = site.source("elpa")?;
     let place = site.fresh("elpa")?;
     let libraries = [scalapack, site.lapack()?, site.blas()?];
@@ -48,7 +48,9 @@ fn build(site: &Site) -> Result<(), BuildFailure> {
     let mut configure = site.command(source.join("configure"), &place);
     configure
         .args(["--quiet", "CC=mpicc", "CXX=mpicxx", "FC=mpifort"])
-        .args(["CFLAGS=-O1 -w", "FCFLAGS=-O1 -w -ffree-line-length-none", "SCALAPACK_FCFLAGS= "])
+        .args(["CFLAGS=-O1 -w", "SCALAPACK_FCFLAGS= "])
+        .arg(format!("FCFLAGS=-O1 -w {}", site.compiler.long_lines()))
+        .arg(format!("LIBS={}", site.compiler.beside_blas().join(" ")))
         .arg(format!("SCALAPACK_LDFLAGS={}", directories.join(" ")))
         .args(["--disable-shared", "--disable-c-tests", "--disable-cpp-tests"])
         .args(["--disable-sse", "--disable-sse-assembly", "--disable-avx", "--disable-avx2"])

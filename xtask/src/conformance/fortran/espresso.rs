@@ -24,7 +24,7 @@ const GROUPS: [(&str, usize); 3] = [("pw_scf", 20), ("pw_metal", 7), ("pw_lsda",
 fn build(site: &Site) -> Result<(), BuildFailure> {
     let source = site.source("espresso")?;
     // The test suite would fetch them from a web site.
-    let pseudopotentials = debian::additions("espresso", &site.programs)?.join("pseudo");
+    let pseudopotentials = debian::additions("espresso", &site.packages)?.join("pseudo");
     let cannot = || Failure::io(format!("cannot copy {}", pseudopotentials.display()));
     for entry in fs::read_dir(&pseudopotentials).map_err(cannot())?.flatten() {
         let to = source.join("pseudo").join(entry.file_name());
@@ -32,10 +32,11 @@ fn build(site: &Site) -> Result<(), BuildFailure> {
     }
     let mut configure = site.command(source.join("configure"), &source);
     configure
-        .args(["MPIF90=mpif90", "F90=gfortran", "CC=gcc", "--with-scalapack=no"])
+        .args(["MPIF90=mpif90", "CC=gcc", "--with-scalapack=no"])
+        .arg(format!("F90={}", site.compiler.program()))
         .args(["--disable-openmp", "FFLAGS=-O1 -w", "CFLAGS=-O1 -w"])
         .arg(format!("LAPACK_LIBS={}", site.lapack()?.display()))
-        .arg(format!("BLAS_LIBS={}", site.blas()?.display()));
+        .arg(format!("BLAS_LIBS={}", site.blas_words()?.join(" ")));
     site.step("espresso-configure", configure)?;
     let mut make = site.make(&source);
     make.arg("pw");

@@ -44,14 +44,14 @@ LIBS = $(LIBPAR)
 ";
 
 fn build(site: &Site) -> Result<(), BuildFailure> {
-    let library = scalapack::library(site)?;
+    let library = scalapack::library_for_others(site)?;
     let source = site.source("mumps")?;
     let makefile = MAKEFILE
         .replace("# a space", "")
         .replace("@PREFIX@", &site.prefix().to_string_lossy())
         .replace("@SCALAPACK@", &library.to_string_lossy())
         .replace("@LAPACK@", &site.lapack()?.to_string_lossy())
-        .replace("@BLAS@", &site.blas()?.to_string_lossy());
+        .replace("@BLAS@", &site.blas_words()?.join(" "));
     super::super::write(&source.join("Makefile.inc"), &makefile)?;
     let mut make = site.make(&source);
     make.arg("all");

@@ -31,14 +31,15 @@ fn build(site: &Site) -> Result<(), BuildFailure> {
     configure
         .args(["--with-cxx=0", "--with-x=0", "--with-ssl=0", "--with-hwloc=0", "--with-pthread=0"])
         .args(["--with-shared-libraries=0", "--with-debugging=0", "--with-make-np=2"])
-        // These replace PETSc's own flags, of which its test for free form needs the second.
-        .args(["CFLAGS=-w", "FFLAGS=-w -ffree-line-length-0"])
+        // These replace PETSc's own flags, of which its test for free form needs the one for lines.
+        .arg("CFLAGS=-w")
+        .arg(format!("FFLAGS=-w {}", site.compiler.long_lines()))
         .args(["--COPTFLAGS=-O0", "--FOPTFLAGS=-O0"])
         .arg(format!("--with-mpi-dir={}", site.prefix().display()))
         .arg(format!(
             "--with-blaslapack-lib=[{},{}]",
             site.lapack()?.display(),
-            site.blas()?.display()
+            site.blas_words()?.join(",")
         ));
     site.step("petsc-configure", configure)?;
     let mut make = site.make(&source);

@@ -25,6 +25,9 @@ const ONE_RANK: [(&str, usize); 3] = [("test/nf_test", 1), ("test/nf90_test", 1)
 /// Directories with tests for several ranks, some of which are in C.
 const SEVERAL_RANKS: [(&str, usize); 3] =
     [("test/F90", 4), ("test/testcases", 45), ("test/nonblocking", 15)];
+/// flang keeps arrays on the stack that GNU Fortran makes static. A program here has more of them
+/// than the usual limit of 8 MiB allows, and a user would run it after `ulimit -s unlimited`.
+const LARGE_STACK: &str = "test/nonblocking";
 /// Directories with examples, whose makefiles know 4 ranks and not 2.
 const EXAMPLES: [(&str, usize); 2] = [("examples/F77", 12), ("examples/F90", 12)];
 
@@ -55,7 +58,10 @@ fn build(site: &Site) -> Result<(), BuildFailure> {
 fn jobs(site: &Site, ranks: u32) -> Result<Vec<FortranJob>, Failure> {
     let source = site.unpacked("pnetcdf")?;
     let job = |part: &str, least: usize, target: &str, variable: &str, read: fn(&str) -> _| {
-        let mut make = site.make(&source.join(part));
+        let mut make = match part {
+            LARGE_STACK => site.with_large_stack("make", &source.join(part)),
+            _ => site.make(&source.join(part)),
+        };
         make.args([target, variable]);
         FortranJob::new(part.replace('/', "."), make, Judge::Each(read, least))
     };

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::site::{BuildFailure, Site};
-use super::{ForeignCode, FortranJob, Judge, OutputCheck, success_with};
+use super::{ForeignCode, FortranCompiler, FortranJob, Judge, OutputCheck, success_with};
 use crate::run::Failure;
 
 pub(super) const RECIPE: ForeignCode = ForeignCode {
@@ -45,12 +45,17 @@ fn directory(site: &Site) -> PathBuf {
     site.programs.join("scalapack")
 }
 
-/// The library, which other codes need as well.
-pub(super) fn library(site: &Site) -> Result<PathBuf, BuildFailure> {
+/// The library for other codes, which is compiled by GNU Fortran for each of their compilers: they
+/// call procedures of Fortran 77 alone. So there are programs with objects of two compilers.
+pub(super) fn library_for_others(site: &Site) -> Result<PathBuf, BuildFailure> {
+    library(&site.with(FortranCompiler::Gfortran))
+}
+
+fn library(site: &Site) -> Result<PathBuf, BuildFailure> {
     site.once("scalapack-library", |site| {
         let source = site.source("scalapack")?;
         let place = site.fresh("scalapack")?;
-        let (lapack, blas) = (site.lapack()?, site.blas()?);
+        let (lapack, blas) = (site.lapack()?, site.blas_words()?.join(";"));
         let mut cmake = site.command("/usr/bin/cmake", &place);
         cmake.arg("-S").arg(source).arg("-B").arg(&place);
         cmake.args(["-DSCALAPACK_BUILD_TESTS=ON", "-DSCALAPACK_BUILD_TESTING=ON"]);
@@ -59,8 +64,8 @@ pub(super) fn library(site: &Site) -> Result<PathBuf, BuildFailure> {
             ("MPI_BASE_DIR", site.prefix().display().to_string()),
             ("CMAKE_C_COMPILER", site.installed("mpicc").display().to_string()),
             ("CMAKE_Fortran_COMPILER", site.installed("mpifort").display().to_string()),
-            ("LAPACK_LIBRARIES", format!("{};{}", lapack.display(), blas.display())),
-            ("BLAS_LIBRARIES", blas.display().to_string()),
+            ("LAPACK_LIBRARIES", format!("{};{blas}", lapack.display())),
+            ("BLAS_LIBRARIES", blas),
         ] {
             cmake.arg(format!("-D{name}={value}"));
         }

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::super::debian::Suite;
 use super::super::job::{self, Ending, Limits};
 use super::super::{debian, make_directory, write};
+use super::compiler::FortranCompiler;
 use crate::packages;
 use crate::run::Failure;
 
@@ -17,6 +19,9 @@ const LIMIT: Duration = Duration::from_secs(1200);
 
 /// The files of an installation on which a build depends: constants and the module are in them.
 const HEADERS: [&str; 3] = ["include/mpi.h", "include/mpif.h", "share/oxmpi/mpi.f90"];
+
+/// Raises the limit of the stack as far as the system allows, and runs a command.
+const LARGE_STACK: &str = "ulimit -S -s \"$(ulimit -H -s)\"; exec \"$@\"";
 
 /// Libraries of Debian, each with its package and its file. They have no threads.
 const BLAS: (&str, &str) = ("libblas-dev", "blas/libblas.a");
@@ -45,24 +50,39 @@ impl fmt::Display for BuildFailure {
     }
 }
 
-/// An installation, and the directories for sources, builds and logs.
+/// An installation and a compiler, and the directories for sources, builds and logs.
 #[derive(Debug)]
 pub(super) struct Site {
     prefix: PathBuf,
-    /// The directory of the sources and the builds.
+    pub(super) compiler: FortranCompiler,
+    /// The directory of the packages.
+    pub(super) packages: PathBuf,
+    /// The directory of the unpacked sources and the builds.
     pub(super) programs: PathBuf,
     logs: PathBuf,
     headers: OnceCell<String>,
 }
 
 impl Site {
-    pub(super) fn new(prefix: &Path, directory: &Path) -> Site {
+    pub(super) fn new(prefix: &Path, compiler: FortranCompiler, logs: &Path) -> Site {
+        let packages = logs.join("programs");
+        let programs = match compiler {
+            FortranCompiler::Gfortran => packages.clone(),
+            other => packages.join(other.program()),
+        };
         Site {
             prefix: prefix.to_owned(),
-            programs: directory.join("programs"),
-            logs: directory.to_owned(),
+            compiler,
+            packages,
+            programs,
+            logs: logs.to_owned(),
             headers: OnceCell::new(),
         }
+    }
+
+    /// The same with another compiler.
+    pub(super) fn with(&self, compiler: FortranCompiler) -> Site {
+        Site::new(&self.prefix, compiler, &self.logs)
     }
 
     pub(super) fn prefix(&self) -> &Path {
@@ -73,8 +93,8 @@ impl Site {
         self.prefix.join("bin").join(program)
     }
 
-    /// A program that ends with this process. Its environment has our programs in front, and one
-    /// thread for each rank.
+    /// A program that ends with this process. Its environment has our programs in front, the
+    /// compiler that they call, and one thread for each rank.
     pub(super) fn command(&self, program: impl AsRef<Path>, directory: &Path) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM"]).arg(program.as_ref()).current_dir(directory);
@@ -83,7 +103,7 @@ impl Site {
             path.push(":");
             path.push(rest);
         }
-        command.env("PATH", path);
+        command.env("PATH", path).env("OXMPI_FC", self.compiler.program());
         for name in ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"] {
             command.env(name, "1");
         }
@@ -111,6 +131,13 @@ impl Site {
         command
     }
 
+    /// The same as [`Site::command`] with the largest stack that the system allows.
+    pub(super) fn with_large_stack(&self, program: &str, directory: &Path) -> Command {
+        let mut command = self.command("/bin/sh", directory);
+        command.args(["-c", LARGE_STACK, "sh", program]);
+        command
+    }
+
     /// `make` with two jobs, which prints errors alone.
     pub(super) fn make(&self, directory: &Path) -> Command {
         let mut command = self.command("/usr/bin/make", directory);
@@ -131,7 +158,7 @@ impl Site {
 
     /// Runs a step of a build, with its output in a log of this name.
     pub(super) fn step(&self, name: &str, command: Command) -> Result<(), Failure> {
-        let log = self.log(&format!("build.{name}"));
+        let log = self.log(&format!("build.{}", self.compiler.name_tests(name)));
         println!(
             "building {name} in {}",
             command.get_current_dir().unwrap_or(&self.logs).display()
@@ -178,14 +205,20 @@ impl Site {
 
     /// The source of a package, freshly unpacked.
     pub(super) fn source(&self, package: &str) -> Result<PathBuf, BuildFailure> {
-        debian::source(package, &self.programs).map_err(|failure| {
-            match debian::lacks(package, &self.programs) {
+        self.source_in(None, package)
+    }
+
+    /// The source that a suite of Debian has, freshly unpacked.
+    pub(super) fn source_in(&self, suite: Suite, package: &str) -> Result<PathBuf, BuildFailure> {
+        let archive = debian::archive(package, &self.packages, suite);
+        let archive =
+            archive.map_err(|failure| match debian::lacks(package, &self.packages, suite) {
                 true => BuildFailure::NoSource(format!(
                     "the archive of packages does not have the source of {package}"
                 )),
                 false => BuildFailure::Broken(failure),
-            }
-        })
+            })?;
+        Ok(debian::unpack(package, &archive, &self.programs)?)
     }
 
     /// The source that was unpacked by the build.
@@ -203,7 +236,7 @@ impl Site {
 
     /// The version in the name of the archive: `hdf5_1.10.8+repack1.orig.tar.gz`.
     pub(super) fn version(&self, package: &str) -> Option<String> {
-        let place = self.programs.join(format!("{package}-source"));
+        let place = self.packages.join(format!("{package}-source"));
         let archive = debian::find(&place, ".orig.tar.gz")
             .or_else(|_| debian::find(&place, ".orig.tar.xz"))
             .ok()?;
@@ -211,16 +244,22 @@ impl Site {
     }
 
     pub(super) fn blas(&self) -> Result<PathBuf, Failure> {
-        library(BLAS, &self.programs)
+        library(BLAS, &self.packages)
     }
 
     pub(super) fn lapack(&self) -> Result<PathBuf, Failure> {
-        library(LAPACK, &self.programs)
+        library(LAPACK, &self.packages)
+    }
+
+    /// BLAS, and what it needs beside the libraries of the compiler.
+    pub(super) fn blas_words(&self) -> Result<Vec<String>, Failure> {
+        let beside = self.compiler.beside_blas().iter().map(|&word| word.to_owned());
+        Ok([self.blas()?.display().to_string()].into_iter().chain(beside).collect())
     }
 }
 
-fn library((package, file): (&str, &str), programs: &Path) -> Result<PathBuf, Failure> {
-    Ok(packages::libraries(&debian::package(package, programs)?).join(file))
+fn library((package, file): (&str, &str), directory: &Path) -> Result<PathBuf, Failure> {
+    Ok(packages::libraries(&debian::package(package, directory)?).join(file))
 }
 
 fn version_in(archive: &str) -> Option<String> {

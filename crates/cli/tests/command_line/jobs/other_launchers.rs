@@ -236,3 +236,37 @@ fn a_process_with_two_interfaces_of_mpi_is_refused() {
         }
     }
 }
+
+#[test]
+fn a_rank_that_has_loaded_another_library_is_named() {
+    let p = compile(&[]);
+    of_other_library(&p, "libmpi_cray.so.12", RUNPATH);
+    // The library comes with a file that needs it, and a script starts the program.
+    let opener = b"#include <dlfcn.h>\n#include <unistd.h>\n\
+        int main(void) { void *all = dlopen(\"./part.so\", RTLD_NOW); sleep(2); return !all; }\n";
+    p.file("opener.c", opener, 0o644);
+    p.file(
+        "part.c",
+        b"int MPI_Initialized(int *); int part(void) { return MPI_Initialized(0); }\n",
+        0o644,
+    );
+    p.file("script", b"#!/bin/sh\n./opener; exit $?\n", 0o755);
+    let library = p.directory.join("libmpi_cray.so.12");
+    let library = library.to_str().unwrap();
+    for words in [
+        &["-shared", "-fPIC", "part.c", library, "-o", "part.so", RUNPATH][..],
+        &["opener.c", "-o", "opener"],
+    ] {
+        assert!(
+            Command::new("cc").args(words).current_dir(&p.directory).status().unwrap().success()
+        );
+    }
+    let outcome = p.run(2, &[], "script", &[]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    for part in ["rank ", library, "part.so", "Cray MPICH", "Next:"] {
+        assert!(outcome.err.contains(part), "{part}: {outcome:?}");
+    }
+    assert_eq!(outcome.err.matches("has loaded").count(), 1, "{outcome:?}");
+    let allowed = ["--mca", "mpi_allow_singletons", "1"];
+    assert!(!p.run(2, &allowed, "script", &[]).err.contains("has loaded"));
+}

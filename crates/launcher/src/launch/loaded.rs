@@ -1,0 +1,142 @@
+//! Ranks that have loaded another MPI library: an interpreter, or a program that opens its library
+//! later, does not name it before it runs (see [`other_library`](super::other_library)). Each would
+//! be a job of one rank of that library, so the user is warned.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::launcher::Launcher;
+use super::other_library::{Dynamic, owner_of};
+
+/// When ranks are checked after their start: an interpreter loads its modules first.
+const CHECKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// The checks of ranks that have not called MPI_Init.
+#[derive(Debug)]
+pub(super) struct LibraryChecks {
+    start: Instant,
+    done: usize,
+}
+
+impl LibraryChecks {
+    pub(super) fn begin() -> LibraryChecks {
+        LibraryChecks { start: Instant::now(), done: 0 }
+    }
+
+    /// The time of the next check.
+    pub(super) fn time(&self) -> Option<Instant> {
+        CHECKS.get(self.done).map(|after| self.start + *after)
+    }
+}
+
+/// Another MPI library that a process has loaded.
+#[derive(Debug, PartialEq)]
+struct OtherLoaded {
+    library: PathBuf,
+    owner: &'static str,
+    /// The file that needs the library.
+    by: Option<PathBuf>,
+}
+
+impl Launcher<'_> {
+    /// Checks the ranks of this host if it is time.
+    pub(super) fn check_libraries_of_ranks(&mut self, now: Instant) {
+        if self.library_checks.time().is_none_or(|time| now < time) {
+            return;
+        }
+        self.library_checks.done += 1;
+        if self.launch.params.mpi_allow_singletons() {
+            return;
+        }
+        let own = self.launch.library_directory.as_deref();
+        let found = self.members.keys().find_map(|&number| {
+            let rank = self.rank(number).filter(|rank| rank.segment.status().pid().is_none())?;
+            let pid = u32::try_from(rank.process.pid).ok()?;
+            let all = with_descendants(pid);
+            all.into_iter().find_map(|pid| Some((number, pid, other_loaded(pid, own)?)))
+        });
+        if let Some((number, pid, other)) = found {
+            let (rank, of) = self.job.place(number);
+            self.library_checks.done = CHECKS.len();
+            self.print(&warning(rank, &of, pid, &other));
+        }
+    }
+}
+
+fn warning(rank: u32, of: &str, pid: u32, other: &OtherLoaded) -> String {
+    let OtherLoaded { library, owner, by } = other;
+    let by = by.as_ref().map_or(String::new(), |by| format!(", which {} needs", by.display()));
+    format!(
+        "mpirun: rank {rank}{of} (pid {pid}) has loaded {}{by}: the library belongs to {owner}, so each rank would be a job \
+         of one rank\n  Next:    install the file for OxMPI, or let it find OxMPI's library (remove its DT_RPATH; for \
+         mpi4py, unset MPI4PY_LIBMPI)\n",
+        library.display()
+    )
+}
+
+/// A process and its descendants: a script starts the program (proc_tid_children(5)).
+fn with_descendants(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = all.get(at) {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        at += 1;
+    }
+    all
+}
+
+/// The first library of another MPI that a process has mapped.
+fn other_loaded(pid: u32, own: Option<&Path>) -> Option<OtherLoaded> {
+    let files = mapped_files(&std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?);
+    let own = own.and_then(|own| own.canonicalize().ok());
+    let is_own = |file: &Path| file.parent().is_some_and(|place| Some(place) == own.as_deref());
+    // A process that has loaded a library of ours will be a rank.
+    if files.iter().any(|file| is_own(file)) {
+        return None;
+    }
+    let (library, owner) = files.iter().find_map(|file| {
+        let name = file.file_name()?.to_str()?;
+        Some((file.clone(), owner_of(name)?))
+    })?;
+    let name = library.file_name()?.to_str()?.to_owned();
+    // The name that is needed may lack the last numbers of the file's.
+    let is_of = |needed: &String| name.starts_with(needed.as_str());
+    let by = files
+        .into_iter()
+        .filter(|file| *file != library)
+        .find(|file| Dynamic::of(file).needed.iter().any(is_of));
+    Some(OtherLoaded { library, owner, by })
+}
+
+/// The files that a process has mapped (proc_pid_maps(5)).
+fn mapped_files(maps: &str) -> BTreeSet<PathBuf> {
+    maps.lines()
+        .filter_map(|line| line.find('/').and_then(|at| line.get(at..)))
+        .map(PathBuf::from)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_files_have_their_paths() {
+        let maps = "\
+7f00-7f01 r-xp 00000000 08:01 12 /opt/a b/libmpi.so.40
+7f01-7f02 rw-p 00000000 08:01 12 /opt/a b/libmpi.so.40
+7f02-7f03 rw-p 00000000 00:00 0
+7ffd-7ffe rw-p 00000000 00:00 0 [stack]
+";
+        let files: Vec<_> = mapped_files(maps).into_iter().collect();
+        assert_eq!(files, [PathBuf::from("/opt/a b/libmpi.so.40")]);
+    }
+
+    #[test]
+    fn this_process_has_no_other_library() {
+        assert_eq!(other_loaded(std::process::id(), None), None);
+    }
+}

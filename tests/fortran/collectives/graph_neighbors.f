@@ -1,0 +1,32 @@
+! ranks: 4
+! A graph topology: the processes of a star, and what they gather.
+      PROGRAM STAR
+      IMPLICIT NONE
+      INCLUDE 'mpif.h'
+      INTEGER IERR, ME, GRAPH, IDX(4), EDGES(6), N, NB(3), GOT(3), I
+      INTEGER KIND, NODES, NEDGES, IDX2(4), EDG2(6)
+      DATA IDX /3, 4, 5, 6/
+      DATA EDGES /1, 2, 3, 0, 0, 0/
+      CALL MPI_INIT(IERR)
+      CALL MPI_GRAPH_CREATE(MPI_COMM_WORLD, 4, IDX, EDGES, .FALSE.,
+     &                      GRAPH, IERR)
+      CALL MPI_COMM_RANK(GRAPH, ME, IERR)
+      CALL MPI_TOPO_TEST(GRAPH, KIND, IERR)
+      IF (KIND .NE. MPI_GRAPH) STOP 1
+      CALL MPI_GRAPHDIMS_GET(GRAPH, NODES, NEDGES, IERR)
+      IF (NODES .NE. 4 .OR. NEDGES .NE. 6) STOP 2
+      CALL MPI_GRAPH_GET(GRAPH, 4, 6, IDX2, EDG2, IERR)
+      IF (IDX2(4) .NE. 6 .OR. EDG2(3) .NE. 3) STOP 3
+      CALL MPI_GRAPH_NEIGHBORS_COUNT(GRAPH, ME, N, IERR)
+      IF (ME .EQ. 0 .AND. N .NE. 3) STOP 4
+      IF (ME .NE. 0 .AND. N .NE. 1) STOP 5
+      CALL MPI_GRAPH_NEIGHBORS(GRAPH, ME, N, NB, IERR)
+      CALL MPI_NEIGHBOR_ALLGATHER(100 + ME, 1, MPI_INTEGER, GOT, 1,
+     &                            MPI_INTEGER, GRAPH, IERR)
+      DO 10 I = 1, N
+         IF (GOT(I) .NE. 100 + NB(I)) STOP 6
+   10 CONTINUE
+      CALL MPI_COMM_FREE(GRAPH, IERR)
+      CALL MPI_FINALIZE(IERR)
+      IF (ME .EQ. 0) PRINT '(A)', 'ok'
+      END

@@ -1,0 +1,29 @@
+! ranks: 1 4
+! The lines of a grid as communicators of their own, by MPI_CART_SUB.
+      PROGRAM SUBS
+      IMPLICIT NONE
+      INCLUDE 'mpif.h'
+      INTEGER IERR, ME, NP, GRID, LINE, DIMS(2), C(2), N, S
+      LOGICAL PER(2), REMAIN(2)
+      DATA PER /.FALSE., .FALSE./, DIMS /0, 0/
+      CALL MPI_INIT(IERR)
+      CALL MPI_COMM_SIZE(MPI_COMM_WORLD, NP, IERR)
+      CALL MPI_DIMS_CREATE(NP, 2, DIMS, IERR)
+      CALL MPI_CART_CREATE(MPI_COMM_WORLD, 2, DIMS, PER, .TRUE., GRID,
+     &                     IERR)
+      CALL MPI_COMM_RANK(GRID, ME, IERR)
+      CALL MPI_CART_COORDS(GRID, ME, 2, C, IERR)
+      REMAIN(1) = .FALSE.
+      REMAIN(2) = .TRUE.
+      CALL MPI_CART_SUB(GRID, REMAIN, LINE, IERR)
+      CALL MPI_COMM_SIZE(LINE, N, IERR)
+      IF (N .NE. DIMS(2)) STOP 1
+      CALL MPI_CARTDIM_GET(LINE, N, IERR)
+      IF (N .NE. 1) STOP 2
+      CALL MPI_ALLREDUCE(C(1), S, 1, MPI_INTEGER, MPI_MAX, LINE, IERR)
+      IF (S .NE. C(1)) STOP 3
+      CALL MPI_ALLREDUCE(C(2), S, 1, MPI_INTEGER, MPI_SUM, LINE, IERR)
+      IF (S .NE. DIMS(2)*(DIMS(2)-1)/2) STOP 4
+      CALL MPI_FINALIZE(IERR)
+      IF (ME .EQ. 0) PRINT '(A)', 'ok'
+      END

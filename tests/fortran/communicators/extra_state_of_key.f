@@ -1,0 +1,46 @@
+! ranks: 1
+! The extra state of a key: each call sees what the one before has changed.
+      SUBROUTINE COUNTC(COMM, KEY, EXTRA, VAL, NEWVAL, FLAG, IERR)
+      INCLUDE 'mpif.h'
+      INTEGER COMM, KEY, IERR
+      INTEGER(KIND=MPI_ADDRESS_KIND) EXTRA, VAL, NEWVAL
+      LOGICAL FLAG
+      EXTRA = EXTRA + 1
+      NEWVAL = EXTRA
+      FLAG = .TRUE.
+      IERR = MPI_SUCCESS
+      END
+
+      SUBROUTINE COUNTD(COMM, KEY, VAL, EXTRA, IERR)
+      INCLUDE 'mpif.h'
+      INTEGER COMM, KEY, IERR
+      INTEGER(KIND=MPI_ADDRESS_KIND) EXTRA, VAL
+      EXTRA = EXTRA + 10
+      IERR = MPI_SUCCESS
+      END
+
+      PROGRAM KEYSTA
+      IMPLICIT NONE
+      INCLUDE 'mpif.h'
+      EXTERNAL COUNTC, COUNTD
+      INTEGER IERR, KEY, COMM, I, COPY(3)
+      INTEGER(KIND=MPI_ADDRESS_KIND) EXTRA, VAL, WANT(3)
+      LOGICAL FLAG
+      DATA WANT /101, 102, 113/
+      CALL MPI_INIT(IERR)
+      EXTRA = 100
+      CALL MPI_COMM_CREATE_KEYVAL(COUNTC, COUNTD, KEY, EXTRA, IERR)
+      CALL MPI_COMM_DUP(MPI_COMM_WORLD, COMM, IERR)
+      VAL = 7
+      CALL MPI_COMM_SET_ATTR(COMM, KEY, VAL, IERR)
+      DO 10 I = 1, 3
+         CALL MPI_COMM_DUP(COMM, COPY(I), IERR)
+         CALL MPI_COMM_GET_ATTR(COPY(I), KEY, VAL, FLAG, IERR)
+         IF (.NOT. FLAG .OR. VAL .NE. WANT(I)) STOP 1
+         IF (I .EQ. 2) CALL MPI_COMM_FREE(COPY(I), IERR)
+   10 CONTINUE
+C     The argument of the call that made the key is an input.
+      IF (EXTRA .NE. 100) STOP 2
+      CALL MPI_FINALIZE(IERR)
+      PRINT '(A)', 'ok'
+      END

@@ -1,0 +1,37 @@
+! ranks: 2 4
+! Two groups meet by an intercommunicator and become one.
+      PROGRAM MEETS
+      IMPLICIT NONE
+      INCLUDE 'mpif.h'
+      INTEGER IERR, ME, NP, HALF, INTER, ALL, SIDE, N, RG, R
+      LOGICAL FLAG
+      CALL MPI_INIT(IERR)
+      CALL MPI_COMM_RANK(MPI_COMM_WORLD, ME, IERR)
+      CALL MPI_COMM_SIZE(MPI_COMM_WORLD, NP, IERR)
+      SIDE = 0
+      IF (ME .GE. NP/2) SIDE = 1
+      CALL MPI_COMM_SPLIT(MPI_COMM_WORLD, SIDE, 0, HALF, IERR)
+      CALL MPI_INTERCOMM_CREATE(HALF, 0, MPI_COMM_WORLD,
+     &                          (1-SIDE)*(NP/2), 11, INTER, IERR)
+      CALL MPI_COMM_TEST_INTER(INTER, FLAG, IERR)
+      IF (.NOT. FLAG) STOP 1
+      CALL MPI_COMM_TEST_INTER(HALF, FLAG, IERR)
+      IF (FLAG) STOP 2
+      CALL MPI_COMM_REMOTE_GROUP(INTER, RG, IERR)
+      CALL MPI_GROUP_SIZE(RG, N, IERR)
+      IF (N .NE. NP/2) STOP 3
+      CALL MPI_GROUP_FREE(RG, IERR)
+C     The second half comes first.
+      CALL MPI_INTERCOMM_MERGE(INTER, SIDE .EQ. 0, ALL, IERR)
+      CALL MPI_COMM_RANK(ALL, R, IERR)
+      IF (R .NE. MOD(ME + NP/2, NP)) STOP 4
+      CALL MPI_SENDRECV(ME, 1, MPI_INTEGER, MOD(ME, NP/2), 5, N, 1,
+     &                  MPI_INTEGER, MOD(ME, NP/2), 5, INTER,
+     &                  MPI_STATUS_IGNORE, IERR)
+      IF (N .NE. MOD(ME + NP/2, NP)) STOP 5
+      CALL MPI_COMM_FREE(INTER, IERR)
+      CALL MPI_COMM_FREE(HALF, IERR)
+      CALL MPI_COMM_FREE(ALL, IERR)
+      CALL MPI_FINALIZE(IERR)
+      IF (ME .EQ. 0) PRINT '(A)', 'ok'
+      END

@@ -1,0 +1,34 @@
+! ranks: 1 2
+! What the library says of itself: attributes of MPI_COMM_WORLD, with old and new procedures.
+      PROGRAM PREDEF
+      IMPLICIT NONE
+      INCLUDE 'mpif.h'
+      INTEGER IERR, ME, NP, V
+      INTEGER(KIND=MPI_ADDRESS_KIND) A
+      LOGICAL FLAG
+      CALL MPI_INIT(IERR)
+      CALL MPI_COMM_RANK(MPI_COMM_WORLD, ME, IERR)
+      CALL MPI_COMM_SIZE(MPI_COMM_WORLD, NP, IERR)
+      V = -1
+      CALL MPI_ATTR_GET(MPI_COMM_WORLD, MPI_TAG_UB, V, FLAG, IERR)
+      IF (.NOT. FLAG .OR. V .LT. 32767) STOP 1
+      CALL MPI_COMM_GET_ATTR(MPI_COMM_WORLD, MPI_TAG_UB, A, FLAG, IERR)
+      IF (.NOT. FLAG .OR. A .NE. V) STOP 2
+C     The largest tag can be used.
+      CALL MPI_SENDRECV(ME, 1, MPI_INTEGER, ME, V, NP, 1, MPI_INTEGER,
+     &                  ME, V, MPI_COMM_WORLD, MPI_STATUS_IGNORE, IERR)
+      IF (NP .NE. ME) STOP 3
+      CALL MPI_COMM_GET_ATTR(MPI_COMM_WORLD, MPI_WTIME_IS_GLOBAL, A,
+     &                       FLAG, IERR)
+      IF (FLAG .AND. A .NE. 0 .AND. A .NE. 1) STOP 4
+      CALL MPI_COMM_GET_ATTR(MPI_COMM_WORLD, MPI_APPNUM, A, FLAG, IERR)
+      IF (FLAG .AND. A .NE. 0) STOP 5
+      CALL MPI_COMM_GET_ATTR(MPI_COMM_WORLD, MPI_IO, A, FLAG, IERR)
+      IF (.NOT. FLAG) STOP 6
+      IF (A .NE. ME .AND. A .NE. MPI_ANY_SOURCE) STOP 7
+      CALL MPI_COMM_GET_ATTR(MPI_COMM_WORLD, MPI_LASTUSEDCODE, A, FLAG,
+     &                       IERR)
+      IF (.NOT. FLAG .OR. A .LT. MPI_ERR_LASTCODE) STOP 8
+      CALL MPI_FINALIZE(IERR)
+      IF (ME .EQ. 0) PRINT '(A)', 'ok'
+      END
