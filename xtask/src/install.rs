@@ -11,6 +11,9 @@
 //! lib/libmpifort_oxmpi.so.1   the entry points of Fortran, with the link libmpifort_oxmpi.so
 //! lib/libmpi.so.12            for programs built for MPICH, with the link libmpich.so.12
 //! lib/libmpi.so.40            for programs built for Open MPI
+//! lib/libmpifort.so.12        for Fortran programs built for MPICH, with the link
+//!                             libmpichfort.so.12
+//! lib/libmpi_mpifh.so.40      for Fortran programs built for Open MPI, with links for its modules
 //! lib/oxmpi/modules           Fortran modules that mpifort has compiled, a directory each
 //! include/mpi.h               generated from the tables of crates/abi
 //! include/mpi-ext.h           functions beyond MPI-5.0, from the same tables
@@ -55,10 +58,28 @@ const FORTRAN_LIBRARY: &str = "libmpifort_oxmpi.so.1";
 const FORTRAN_LIBRARY_LINK: &str = "libmpifort_oxmpi.so";
 
 /// The libraries for programs built for other MPIs: the package, the file that Cargo builds, the
-/// file of the installation, and a link to it.
-const FACES: [(&str, &str, &str, Option<&str>); 2] = [
-    ("oxmpi-face-mpich", "libmpi_mpich.so", "libmpi.so.12", Some("libmpich.so.12")),
-    ("oxmpi-face-openmpi", "libmpi_openmpi.so", "libmpi.so.40", None),
+/// file of the installation, and links to it. Names with `gfortran` are Debian's.
+const FACES: [(&str, &str, &str, &[&str]); 4] = [
+    ("oxmpi-face-mpich", "libmpi_mpich.so", "libmpi.so.12", &["libmpich.so.12"]),
+    (
+        "oxmpi-face-mpich-fortran",
+        "libmpifort_mpich.so",
+        "libmpifort.so.12",
+        &["libmpichfort.so.12"],
+    ),
+    ("oxmpi-face-openmpi", "libmpi_openmpi.so", "libmpi.so.40", &[]),
+    (
+        "oxmpi-face-openmpi-fortran",
+        "libmpi_mpifh_openmpi.so",
+        "libmpi_mpifh.so.40",
+        &[
+            "libmpi_mpifh-gfortran.so.40",
+            "libmpi_usempi_ignore_tkr.so.40",
+            "libmpi_usempi_ignore_tkr-gfortran.so.40",
+            "libmpi_usempif08.so.40",
+            "libmpi_usempif08-gfortran.so.40",
+        ],
+    ),
 ];
 
 #[rustfmt::skip] // a table
@@ -207,10 +228,10 @@ pub(crate) fn install(prefix: &Path, build: Build<'_>) -> Result<(), Failure> {
     link(FORTRAN_LIBRARY, &prefix.join("lib").join(FORTRAN_LIBRARY_LINK))?;
     manifest.file(&format!("lib/{FORTRAN_LIBRARY}"));
     manifest.file(&format!("lib/{FORTRAN_LIBRARY_LINK}"));
-    for (_, file, library, further) in FACES {
+    for (_, file, library, links) in FACES {
         copy(&built.join(file), &prefix.join("lib").join(library))?;
         manifest.file(&format!("lib/{library}"));
-        if let Some(name) = further {
+        for name in links {
             link(library, &prefix.join("lib").join(name))?;
             manifest.file(&format!("lib/{name}"));
         }

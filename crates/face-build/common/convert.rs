@@ -12,6 +12,7 @@ const NO_CHOICE: c_int = c_int::MIN;
 const NO_BITS: c_int = 1 << 30;
 
 mod constants {
+    #![allow(clippy::all)] // generated
     #![allow(dead_code)] // some constants are needed in one direction only
     use super::{NO_BITS, NO_CHOICE};
     use std::ffi::c_int;

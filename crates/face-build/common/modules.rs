@@ -4,19 +4,15 @@ mod callbacks;
 mod convert;
 mod failures;
 mod functions;
+mod interface;
 mod kinds;
 mod removed;
+mod results;
 mod standard;
 mod statuses;
 mod tool_objects;
 
-/// The address of a function of the standard ABI.
-macro_rules! core {
-    ($name:ident) => {
-        unsafe { (*$crate::standard::FUNCTIONS.load(::std::sync::atomic::Ordering::Relaxed)).$name }
-    };
-}
-pub(crate) use core;
+pub(crate) use standard::core;
 
 /// Gives functions further names, which a program may define itself.
 macro_rules! aliases {

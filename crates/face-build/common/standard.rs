@@ -1,5 +1,6 @@
 //! The functions of `libmpi_abi.so.1`, which is loaded with this library.
 
+use crate::interface::is_own_interface;
 use crate::special::SONAME;
 use oxmpi_abi::types::*;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -11,6 +12,14 @@ include!(concat!(env!("OUT_DIR"), "/core.rs"));
 
 /// The table of addresses. Nothing changes it after the library is loaded.
 pub(crate) static FUNCTIONS: AtomicPtr<FunctionTable> = AtomicPtr::new(ptr::null_mut());
+
+/// The address of a function of the standard ABI.
+macro_rules! core {
+    ($name:ident) => {
+        unsafe { (*$crate::standard::FUNCTIONS.load(::std::sync::atomic::Ordering::Relaxed)).$name }
+    };
+}
+pub(crate) use core;
 
 const LIBRARY: &CStr = c"libmpi_abi.so.1";
 /// The fields of the table besides those for the functions of MPI.
@@ -60,25 +69,21 @@ fn table() -> Result<*mut FunctionTable, String> {
     }
 }
 
-unsafe extern "C-unwind" {
-    fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
-}
-
 /// The file of another MPI library whose functions all libraries of the process find before those
 /// of this one. Libraries that were opened with RTLD_LOCAL are not among them.
 fn other_interface() -> Option<String> {
     // SAFETY: the names are C strings, and the address is one that the dynamic linker has returned.
     unsafe {
         let first = libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Init".as_ptr());
-        let own: unsafe extern "C-unwind" fn(*mut c_int, *mut *mut *mut c_char) -> c_int = PMPI_Init;
-        if first.is_null() || first.addr() == own as usize {
+        if first.is_null() {
             return None;
         }
         let mut found: libc::Dl_info = std::mem::zeroed();
-        match libc::dladdr(first, &mut found) {
-            0 => Some("another library".to_owned()),
-            _ => Some(CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned()),
-        }
+        let file = match libc::dladdr(first, &mut found) {
+            0 => "another library".to_owned(),
+            _ => CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned(),
+        };
+        (!is_own_interface(first, &file)).then_some(file)
     }
 }
 

@@ -171,6 +171,12 @@ pub(crate) fn text(all: &[ForeignConstant]) -> String {
     text
 }
 
+/// Whether the constant is the key of a predefined attribute.
+pub(crate) fn is_predefined_key(name: &str) -> bool {
+    let keys = NUMBERS.iter().filter(|(set, _)| *set == "keyval");
+    name != "MPI_KEYVAL_INVALID" && keys.flat_map(|(_, names)| *names).any(|key| *key == name)
+}
+
 /// The patterns of the error classes that the other ABI lacks, which become MPI_ERR_OTHER there.
 fn lacking_classes(all: &[ForeignConstant]) -> String {
     let is_lacking = |class: &&ErrorClass| all.iter().all(|one| one.name != class.name);

@@ -5,14 +5,14 @@ use std::fmt::Write;
 use oxmpi_abi::foreign::ForeignConstant;
 use oxmpi_abi::table::{Function, FunctionArgument, Intent, Length, Place, rust_base};
 
-use crate::Face;
 use crate::constants::{BITS, CHOICES};
+use crate::{Face, HandleKind};
 
 pub(crate) fn text(function: &Function, face: &Face, all: &[ForeignConstant]) -> String {
     let parameters: Vec<_> = function
         .arguments
         .iter()
-        .map(|argument| format!("{}: {}", argument.name(), parameter(argument)))
+        .map(|argument| format!("{}: {}", argument.name(), parameter(argument, face.handles)))
         .collect();
     let name = &function.name;
     let is_int = ["_toint", "_fromint"].iter().any(|end| name.ends_with(end));
@@ -35,9 +35,13 @@ pub(crate) fn text(function: &Function, face: &Face, all: &[ForeignConstant]) ->
 }
 
 /// The Rust type of a parameter in the other ABI.
-fn parameter(argument: &FunctionArgument) -> String {
+fn parameter(argument: &FunctionArgument, handles: HandleKind) -> String {
     let word = argument.argument.kind.word;
     let of_type = argument.rust_type();
+    if handles == HandleKind::Standard {
+        // The module of the functions has the other ABI's status under the name of the standard's.
+        return of_type;
+    }
     if word == "callback" && !argument.base.starts_with("MPI_T_") {
         return "*const c_void".into();
     }

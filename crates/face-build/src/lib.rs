@@ -10,10 +10,12 @@
 //! says that they may stand. All else is passed.
 //!
 //! The directory `common` of this crate has the modules that all faces share. Each face compiles
-//! them with its own types of handles and statuses.
+//! them with its own types of handles and statuses. The directory `fortran` has those of the
+//! libraries for Fortran programs ([`write_fortran`]).
 #![forbid(unsafe_code)]
 
 mod constants;
+mod fortran;
 mod function;
 mod objects;
 
@@ -21,6 +23,8 @@ use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
+
+pub use fortran::{FortranFace, write_fortran};
 
 use oxmpi_abi::foreign::{ForeignConstant, foreign_constants, foreign_objects};
 use oxmpi_abi::table::{Function, functions};
@@ -48,6 +52,9 @@ pub enum HandleKind {
     Integers,
     /// Addresses of objects of the library.
     Addresses,
+    /// Those of the standard ABI: the functions are for entry points of Fortran, which convert the
+    /// handles.
+    Standard,
 }
 
 /// Functions whose bodies all faces write by hand.
@@ -114,7 +121,13 @@ impl Face {
     }
 
     fn is_by_hand(&self, name: &str) -> bool {
-        BY_HAND.contains(&name) || self.by_hand.contains(&name)
+        let is_common = match self.handles {
+            HandleKind::Standard => {
+                BY_HAND.contains(&name) && !fortran::AS_THEY_ARE.contains(&name)
+            }
+            _ => BY_HAND.contains(&name),
+        };
+        is_common || self.by_hand.contains(&name)
     }
 }
 
@@ -138,16 +151,17 @@ pub fn write(face: &Face) -> Result<(), Box<dyn Error>> {
         .map(|function| function::text(function, face, &all))
         .collect();
     fs::write(out.join("functions.rs"), text)?;
-    link_arguments(out, face)
+    let exports = ["MPI_*", "PMPI_*", "MPIX_*", "PMPIX_*"].iter().chain(face.exports);
+    link_arguments(out, face.soname, &exports.copied().collect::<Vec<_>>())
 }
 
-fn link_arguments(out: &Path, face: &Face) -> Result<(), Box<dyn Error>> {
+fn link_arguments(out: &Path, soname: &str, exports: &[&str]) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
-    let further: String = face.exports.iter().map(|name| format!(" {name};")).collect();
-    fs::write(&script, format!("{{ global: MPI_*; PMPI_*; MPIX_*; PMPIX_*;{further} }};\n"))?;
+    let exports: String = exports.iter().map(|name| format!(" {name};")).collect();
+    fs::write(&script, format!("{{ global:{exports} }};\n"))?;
     for argument in [
         format!("--version-script={}", script.display()),
-        format!("-soname,{}", face.soname),
+        format!("-soname,{soname}"),
         // The C library is in the same directory.
         "-rpath,$ORIGIN".to_owned(),
         "--enable-new-dtags".to_owned(),

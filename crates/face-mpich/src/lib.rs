@@ -28,5 +28,6 @@ include!("../../face-build/common/modules.rs");
 mod by_hand {
     pub(crate) use crate::callbacks::*;
     pub(crate) use crate::files::*;
+    pub(crate) use crate::results::*;
     pub(crate) use crate::tool_objects::*;
 }

@@ -26,5 +26,6 @@ include!("../../face-build/common/modules.rs");
 /// The functions that are written by hand.
 mod by_hand {
     pub(crate) use crate::callbacks::*;
+    pub(crate) use crate::results::*;
     pub(crate) use crate::tool_objects::*;
 }

@@ -10,19 +10,20 @@ pub(crate) struct ForeignStatus {
     pub(crate) tag: c_int,
     pub(crate) error: c_int,
     cancelled: c_int,
-    count: u64,
+    /// The lower and the upper half: a status of Fortran is aligned as an INTEGER.
+    count: [c_int; 2],
 }
 
 impl ForeignStatus {
     /// The private fields of the standard ABI's status: the count and whether it was cancelled.
     pub(crate) fn internal(&self) -> [c_int; 5] {
-        let (low, high) = (self.count as u32, (self.count >> 32) as u32);
-        [low.cast_signed(), high.cast_signed(), c_int::from(self.cancelled != 0), 0, 0]
+        let [low, high] = self.count;
+        [low, high, c_int::from(self.cancelled != 0), 0, 0]
     }
 
     #[inline(always)]
     pub(crate) fn set_internal(&mut self, [low, high, cancelled, ..]: [c_int; 5]) {
-        self.count = u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned());
+        self.count = [low, high];
         self.cancelled = c_int::from(cancelled != 0);
     }
 }

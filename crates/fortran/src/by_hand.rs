@@ -21,8 +21,8 @@ pub(crate) use removed::*;
 pub(crate) use spawn::*;
 
 use crate::c;
-use crate::convert::*;
-use oxmpi_abi::constants as abi;
+use crate::arguments::*;
+use crate::abi;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write as _;
 use std::ptr;

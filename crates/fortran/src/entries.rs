@@ -7,11 +7,11 @@
 #![allow(clippy::undocumented_unsafe_blocks)] // one reason for all of them, above
 #![allow(clippy::too_many_arguments)]
 
-use crate::convert::*;
+use crate::arguments::*;
 use crate::sections::ArrayDescriptor;
 use crate::{by_hand, c};
-use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Aint, Count, Offset, Status};
+use crate::abi;
+use crate::types::{Aint, Count, Offset, Status};
 use oxmpi_foreign::EndsPanics;
 use std::ffi::{c_char, c_int, c_void};
 

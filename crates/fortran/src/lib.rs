@@ -10,18 +10,19 @@
 //!
 //! The library uses only functions of the standard ABI, and those of the module
 //! `by_hand::callbacks`. Its state is the variables of attributes (`by_hand::attributes`), the
-//! datatypes of sections (`sections::types`) and the requests with copies (`convert::request`).
+//! datatypes of sections (`sections::types`) and the requests with copies (`arguments::request`).
 //!
 //! **LOGICAL.** C's flags are 0 and 1. All compilers that `mpifort` accepts have LOGICALs of 4
 //! bytes, take 0 for .FALSE. and odd values for .TRUE., so logical arguments and arrays are passed
 //! as they are.
 //!
 //! **Failed calls** leave their output arguments unchanged, because the C functions do: results
-//! that need a conversion start with a value that no function stores ([`convert::UNSET`]).
+//! that need a conversion start with a value that no function stores ([`arguments::UNSET`]).
 #![allow(clippy::missing_safety_doc)]
 
-mod by_hand;
-mod c;
-mod convert;
-mod entries;
-mod sections;
+mod creators;
+mod integers;
+
+include!("modules.rs");
+
+pub(crate) use oxmpi_abi::{constants as abi, types};

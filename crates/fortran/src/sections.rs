@@ -30,9 +30,9 @@ pub(crate) use lists::{own, sum};
 
 use crate::by_hand::refuse;
 use crate::c;
-use crate::convert::{PREDEFINED, Room, Whole, choice_address, file, request};
-use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Count, Datatype};
+use crate::arguments::{PREDEFINED, Room, Whole, choice_address, file, request};
+use crate::abi;
+use crate::types::{Count, Datatype};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use types::{DatatypeFacts, SectionType};

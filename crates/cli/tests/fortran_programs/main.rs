@@ -7,7 +7,9 @@
 //! list of options, and each list is a test too: `PROGRAM::RANKS::-a`. The tests use GNU Fortran,
 //! `gfortran` or the program that OXMPI_TEST_GFORTRAN names.
 //! flang compiles each program with the first list of options, for the largest number of ranks:
-//! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not.
+//! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not. The libraries
+//! for programs of other MPIs run the programs of `tests/fortran` itself too:
+//! `MPI::PROGRAM::2` ([`faces`]).
 //!
 //! Programs in a directory of `tests/fortran` each show one thing that users do. Their tests,
 //! `night::DIRECTORY::PROGRAM::RANKS`, are those of the nightly run; [`EVERY_DAY`] names a few that
@@ -17,6 +19,7 @@
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod every;
+mod faces;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -61,7 +64,14 @@ fn main() {
     for name in EVERY_DAY {
         assert!(programs.iter().any(|(found, _)| found == name), "there is no {name}");
     }
+    // Programs for libraries of other MPIs alone.
+    for name in ["module_mpi.f90", "module_mpi_f08.f90", "sections_f08.f90"] {
+        trials.extend(faces::trials(&root().join("tests/faces").join(name)));
+    }
     for (name, path) in programs {
+        if !name.contains("::") {
+            trials.extend(faces::trials(&path));
+        }
         match Program::read(name.clone(), path) {
             Ok(program) => trials.extend(program.trials(gnu)),
             Err(error) => trials.push(Trial::test(format!("head::{name}"), || Err(error.into()))),
@@ -165,7 +175,10 @@ fn options_of(source: &str) -> Vec<String> {
 
 fn says_ok(source: &Path, ranks: u32, compiler: &str, options: &str) -> Result<(), Failed> {
     let options: Vec<_> = options.split_whitespace().collect();
-    let program = compiled_fortran(source, compiler, &options)?;
+    run_says_ok(&compiled_fortran(source, compiler, &options)?, ranks)
+}
+
+fn run_says_ok(program: &Path, ranks: u32) -> Result<(), Failed> {
     // Programs write files into their directory.
     let directory = TestDirectory::new("fortran");
     let mut command = Command::new(installed("mpirun"));

@@ -6,7 +6,7 @@
 //! the integer that Fortran gets.
 
 use super::*;
-use oxmpi_abi::types::Aint;
+use crate::types::Aint;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +55,13 @@ fn set(value: Aint, call: impl FnOnce(*mut c_void) -> c_int) -> c_int {
 unsafe fn value_of(key: c_int, attribute: *mut c_void) -> Aint {
     match key {
         _ if attribute.is_null() => 0,
-        abi::MPI_TAG_UB..=abi::MPI_UNIVERSE_SIZE
+        abi::MPI_TAG_UB
+        | abi::MPI_IO
+        | abi::MPI_HOST
+        | abi::MPI_WTIME_IS_GLOBAL
+        | abi::MPI_APPNUM
+        | abi::MPI_LASTUSEDCODE
+        | abi::MPI_UNIVERSE_SIZE
         | abi::MPI_WIN_DISP_UNIT
         | abi::MPI_WIN_CREATE_FLAVOR
         | abi::MPI_WIN_MODEL => unsafe { *attribute.cast::<c_int>() as Aint },

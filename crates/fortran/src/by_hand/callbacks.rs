@@ -8,7 +8,9 @@
 
 use super::attributes::{free_variable, user_value, variable_of};
 use super::*;
-use oxmpi_abi::types::{Aint, Count, Offset};
+use crate::cells::cells;
+use crate::creators::*;
+use crate::types::{Aint, Count, Offset};
 use std::mem::transmute;
 
 /// The procedure of a program, of any type.
@@ -16,40 +18,7 @@ pub(super) type Procedure = *const c_void;
 
 type Destructor = unsafe extern "C-unwind" fn(*mut c_void);
 
-/// Addresses of functions, as the loader finds them: zero if the C library lacks a function. The
-/// compiler assumes that the address of a function that it calls is not zero, so the addresses are
-/// read from memory.
-macro_rules! cells {
-    ($($cell:ident = $binding:literal $symbol:literal;)*) => {
-        std::arch::global_asm!(
-            ".section .data.rel.ro,\"aw\"",
-            ".balign 8",
-            $(
-                concat!($binding, " ", $symbol),
-                concat!(".hidden oxmpi_cell_", stringify!($cell)),
-                concat!(".globl oxmpi_cell_", stringify!($cell)),
-                concat!("oxmpi_cell_", stringify!($cell), ": .quad ", $symbol),
-            )*
-            ".text",
-        );
-        $(
-            fn $cell() -> usize {
-                unsafe extern "C" {
-                    #[link_name = concat!("oxmpi_cell_", stringify!($cell))]
-                    static CELL: usize;
-                }
-                unsafe { (&raw const CELL).read_volatile() }
-            }
-        )*
-    };
-}
-
 cells! {
-    op_create_x = ".weak" "MPIX_Op_create_x";
-    comm_errhandler_x = ".weak" "MPIX_Comm_create_errhandler_x";
-    file_errhandler_x = ".weak" "MPIX_File_create_errhandler_x";
-    session_errhandler_x = ".weak" "MPIX_Session_create_errhandler_x";
-    win_errhandler_x = ".weak" "MPIX_Win_create_errhandler_x";
     // Entry points of this library.
     conversion_fn_null = ".globl" "mpi_conversion_fn_null_";
     conversion_fn_null_c = ".globl" "mpi_conversion_fn_null_c_";

@@ -2,7 +2,7 @@
 
 use super::callbacks::{Procedure, boxed, free};
 use super::*;
-use oxmpi_abi::types::{Aint, Status};
+use crate::types::{Aint, Status};
 use std::mem::transmute;
 use std::os::fd::AsRawFd as _;
 

@@ -1,7 +1,7 @@
 //! Procedures that MPI-3.0 removed. Their addresses and extents are INTEGERs.
 
 use super::*;
-use oxmpi_abi::types::Aint;
+use crate::types::Aint;
 
 /// Stores an address or an extent in an INTEGER, if it fits.
 unsafe fn put_short(procedure: &str, instead: &str, value: Aint, place: *mut c_int) -> c_int {

@@ -53,7 +53,7 @@ pub(crate) unsafe fn comm_spawn(
     let mut made = UNSET;
     unsafe {
         let command = stripped(command, command_len);
-        let arguments = (!is_argv_null(argv) && is_root(comm, *root))
+        let arguments = (!is_argv_null(argv.cast()) && is_root(comm, *root))
             .then(|| Strings::until_blank(argv, argv_len, 1));
         let argv = arguments.as_ref().map_or(ptr::null(), |argv| argv.addresses.as_ptr());
         let code = call(
@@ -92,7 +92,7 @@ pub(crate) unsafe fn comm_spawn_multiple(
         let programs = usize::try_from(count).unwrap_or(0);
         let command = |at| stripped(commands.wrapping_add(at * commands_len), commands_len);
         let mut commands = Strings::new((0..programs).map(command).collect());
-        let argument_lists: Vec<Strings> = match is_root && !is_argvs_null(argvs) {
+        let argument_lists: Vec<Strings> = match is_root && !is_argvs_null(argvs.cast()) {
             // Element (program, argument) of an array with a row for each program.
             true => (0..programs)
                 .map(|at| {

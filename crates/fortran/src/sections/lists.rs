@@ -1,7 +1,7 @@
 //! Lists of counts and displacements, one of each for a process.
 
 use super::types::DatatypeFacts;
-use crate::convert::{Whole, datatype, rank_in};
+use crate::arguments::{Whole, datatype, rank_in};
 use std::ffi::c_int;
 
 fn places(blocks: c_int) -> std::ops::Range<usize> {

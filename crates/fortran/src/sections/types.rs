@@ -2,8 +2,8 @@
 
 use super::descriptor::{ArrayDescriptor, Stride};
 use crate::c;
-use crate::convert::PREDEFINED;
-use oxmpi_abi::types::{Count, Datatype};
+use crate::arguments::PREDEFINED;
+use crate::types::{Count, Datatype};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 

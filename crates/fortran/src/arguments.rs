@@ -7,8 +7,8 @@
 pub(crate) mod request;
 
 use crate::c;
-use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::Status;
+use crate::abi;
+use crate::types::Status;
 pub(crate) use oxmpi_foreign::{Handles, PendingHandles, Room, UNSET, Whole};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -18,7 +18,7 @@ include!(concat!(env!("OUT_DIR"), "/sentinels.rs"));
 /// The start value of an index or a number that a function may store.
 pub(crate) const UNSET_INDEX: c_int = c_int::MIN;
 
-/// Handles below this value are predefined. The ABI gives them the same number in Fortran and C.
+/// Handles below this value are predefined.
 pub(crate) const PREDEFINED: usize = 4096;
 
 /// Stores a result. `ierror` of a C caller may be null.
@@ -37,7 +37,7 @@ fn is(address: *const c_void, sentinel: *const c_char) -> bool {
 /// The address of a choice argument.
 #[inline(always)]
 pub(crate) fn choice_address(address: *mut c_void) -> *mut c_void {
-    if is(address, &raw const MPI_BOTTOM) {
+    if is_bottom(address) {
         ptr::without_provenance_mut(abi::MPI_BOTTOM)
     } else if is_in_place(address) {
         ptr::without_provenance_mut(abi::MPI_IN_PLACE)
@@ -46,14 +46,9 @@ pub(crate) fn choice_address(address: *mut c_void) -> *mut c_void {
     }
 }
 
-#[inline(always)]
-pub(crate) fn is_in_place(address: *const c_void) -> bool {
-    is(address, &raw const MPI_IN_PLACE)
-}
-
 /// The address of a buffer for buffered sends.
 pub(crate) fn attached_address(address: *mut c_void) -> *mut c_void {
-    match is(address, &raw const MPI_BUFFER_AUTOMATIC) {
+    match is_buffer_automatic(address) {
         true => ptr::without_provenance_mut(abi::MPI_BUFFER_AUTOMATIC),
         false => choice_address(address),
     }
@@ -62,8 +57,7 @@ pub(crate) fn attached_address(address: *mut c_void) -> *mut c_void {
 /// The place of a status, whose eight integers are those of C.
 #[inline(always)]
 pub(crate) fn status_place(place: *mut Status) -> *mut Status {
-    let is_ignored = is(place.cast(), &raw const MPI_STATUS_IGNORE)
-        || is(place.cast(), &raw const MPI_STATUSES_IGNORE);
+    let is_ignored = is_status_ignore(place.cast()) || is_statuses_ignore(place.cast());
     if is_ignored { ptr::null_mut() } else { place }
 }
 
@@ -72,28 +66,20 @@ pub(crate) fn statuses_place(places: *mut Status) -> *mut Status {
 }
 
 pub(crate) fn codes_place(places: *mut c_int) -> *mut c_int {
-    match is(places.cast(), &raw const MPI_ERRCODES_IGNORE) {
+    match is_errcodes_ignore(places.cast()) {
         true => ptr::null_mut(),
         false => places,
     }
 }
 
 pub(crate) fn weights_place(weights: *mut c_int) -> *mut c_int {
-    if is(weights.cast(), &raw const MPI_UNWEIGHTED) {
+    if is_unweighted(weights.cast()) {
         ptr::without_provenance_mut(abi::MPI_UNWEIGHTED)
-    } else if is(weights.cast(), &raw const MPI_WEIGHTS_EMPTY) {
+    } else if is_weights_empty(weights.cast()) {
         ptr::without_provenance_mut(abi::MPI_WEIGHTS_EMPTY)
     } else {
         weights
     }
-}
-
-pub(crate) fn is_argv_null(argv: *const c_char) -> bool {
-    is(argv.cast(), &raw const MPI_ARGV_NULL)
-}
-
-pub(crate) fn is_argvs_null(argv: *const c_char) -> bool {
-    is(argv.cast(), &raw const MPI_ARGVS_NULL)
 }
 
 /// Stores the index of a request, which C counts from 0.
@@ -126,7 +112,7 @@ pub(crate) fn settle() {
 }
 
 macro_rules! handles {
-    ($($word:ident $from:ident $to:ident;)*) => { $(
+    ($($word:ident $of:ident;)*) => { $(
         pub(crate) mod $word {
             //! The conversions of one kind of handle.
             #![allow(dead_code)]
@@ -137,18 +123,7 @@ macro_rules! handles {
                 unsafe { of(*place) }
             }
 
-            #[inline(always)]
-            pub(crate) unsafe fn of(number: c_int) -> usize {
-                match usize::try_from(number) {
-                    Ok(handle) if handle < PREDEFINED => handle,
-                    _ => unsafe { c::$from(number) },
-                }
-            }
-
-            #[inline(always)]
-            pub(crate) unsafe fn number(handle: usize) -> c_int {
-                if handle < PREDEFINED { handle as c_int } else { unsafe { c::$to(handle) } }
-            }
+            pub(crate) use crate::integers::$of::{number, of};
 
             /// Stores a handle that the C function has stored.
             #[inline(always)]
@@ -176,20 +151,18 @@ macro_rules! handles {
     )* };
 }
 
-// The conversions of C handles have no effect that a tool could count, so their names are those
-// that tools do not intercept.
 handles! {
-    comm PMPI_Comm_fromint PMPI_Comm_toint;
-    datatype PMPI_Type_fromint PMPI_Type_toint;
-    errhandler PMPI_Errhandler_fromint PMPI_Errhandler_toint;
-    file PMPI_File_fromint PMPI_File_toint;
-    group PMPI_Group_fromint PMPI_Group_toint;
-    info PMPI_Info_fromint PMPI_Info_toint;
-    message PMPI_Message_fromint PMPI_Message_toint;
-    op PMPI_Op_fromint PMPI_Op_toint;
-    request_numbers PMPI_Request_fromint PMPI_Request_toint;
-    session PMPI_Session_fromint PMPI_Session_toint;
-    win PMPI_Win_fromint PMPI_Win_toint;
+    comm comm;
+    datatype datatype;
+    errhandler errhandler;
+    file file;
+    group group;
+    info info;
+    message message;
+    op op;
+    request_numbers request;
+    session session;
+    win win;
 }
 
 /// The number of processes with which a collective call exchanges data. The C function reports a

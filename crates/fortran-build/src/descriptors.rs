@@ -9,33 +9,50 @@ use std::fmt::Write;
 use oxmpi_abi::fortran::{FortranArgument, FortranType, Procedure};
 use oxmpi_abi::table::{Argument, FunctionForm, Intent, Length, Place};
 
-use crate::entry::{Body, callee_type, characters, parameters, raw_type};
+use crate::F08;
+use crate::entry::{EntryBody, callee_type, characters, f08_symbol, parameters, raw_type};
 
 /// The text of the entry point; empty if the procedure has no buffer. It does not call the entry
 /// point with addresses, because a tool may have replaced that.
-pub(crate) fn entry(procedure: &Procedure, prefix: &str) -> String {
+pub(crate) fn entry(procedure: &Procedure, prefix: &str, f08: F08) -> String {
     if !procedure.has_choice() {
         return String::new();
     }
-    let parameters = {
-        let of = |argument: &FortranArgument| match argument.fortran_type {
-            FortranType::Choice | FortranType::Character => "*const ArrayDescriptor",
+    let is_gnu = f08 == F08::GnuDescriptors;
+    let parameters = match is_gnu {
+        true => parameters(procedure, |argument| match argument.fortran_type {
+            FortranType::Choice if argument.is_f08_choice() => "*const crate::gnu::GnuDescriptor",
             other => raw_type(other),
-        };
-        // The length of a CHARACTER is in its descriptor.
-        let all = parameters(procedure, of);
-        all.split(", ").filter(|one| !one.ends_with("_len: usize")).collect::<Vec<_>>().join(", ")
+        }),
+        false => {
+            let all = parameters(procedure, |argument| match argument.fortran_type {
+                FortranType::Choice | FortranType::Character => "*const ArrayDescriptor",
+                other => raw_type(other),
+            });
+            // The length of a CHARACTER is in its descriptor.
+            all.split(", ")
+                .filter(|one| !one.ends_with("_len: usize"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        }
     };
-    let mut texts = String::new();
-    for FortranArgument { name, .. } in characters(procedure) {
-        let _ = write!(texts, "let {name}_len = (*{name}).element_bytes() as usize; ");
-        let _ = write!(texts, "let {name} = (*{name}).address().cast(); ");
+    let mut before = String::new();
+    if is_gnu {
+        for FortranArgument { name, .. } in buffers(procedure) {
+            let _ = write!(before, "let {name} = (*{name}).standard(); ");
+            let _ = write!(before, "let {name} = {name}.place(); ");
+        }
+    } else {
+        for FortranArgument { name, .. } in characters(procedure) {
+            let _ = write!(before, "let {name}_len = (*{name}).element_bytes() as usize; ");
+            let _ = write!(before, "let {name} = (*{name}).address().cast(); ");
+        }
     }
     let mut plain = String::new();
     for FortranArgument { name, .. } in buffers(procedure) {
         let _ = write!(plain, "let {name} = (*{name}).address(); ");
     }
-    plain += &Body::of(procedure, prefix);
+    plain += &EntryBody::of(procedure, prefix);
     let body = if has_sections(procedure) {
         let mut given = vec![format!("c::{prefix}{}", procedure.callee)];
         given.extend(procedure.arguments.iter().map(|argument| argument.name.to_owned()));
@@ -43,16 +60,16 @@ pub(crate) fn entry(procedure: &Procedure, prefix: &str) -> String {
         let are_plain: Vec<_> =
             buffers(procedure).map(|buffer| format!("(*{}).is_plain()", buffer.name)).collect();
         format!(
-            "{texts} if {} {{ {plain} }} else {{ put(ierror, with_sections::{}({})) }}",
+            "{before} if {} {{ {plain} }} else {{ put(ierror, with_sections::{}({})) }}",
             are_plain.join(" && "),
             procedure.name,
             given.join(", ")
         )
     } else {
-        texts + &plain
+        before + &plain
     };
     let name = format!("{prefix}{}_f08ts", procedure.name);
-    let symbol = name.to_lowercase();
+    let symbol = f08_symbol(procedure, prefix, f08, "_f08ts");
     format!("entry! {{ \"{symbol}_\" fn {name}({parameters}) {{ {body} }} }}\n")
 }
 
@@ -85,7 +102,7 @@ pub(crate) fn sections(procedure: &Procedure) -> Option<String> {
         return None;
     }
     let ends = ends(procedure);
-    let mut body = Body::default();
+    let mut body = EntryBody::default();
     let has_root = procedure.arguments.iter().any(|argument| argument.name == "root");
     if has_root {
         body.before += "let place = root_place(comm, *root); ";
@@ -138,7 +155,7 @@ fn significant(procedure: &Procedure, facts: &Argument, has_root: bool) -> Optio
 }
 
 /// Makes a C buffer of an argument.
-fn add_buffer(body: &mut Body, procedure: &Procedure, facts: &Argument, when: Option<&str>) {
+fn add_buffer(body: &mut EntryBody, procedure: &Procedure, facts: &Argument, when: Option<&str>) {
     let name = facts.name;
     let used = if facts.intent == Intent::In { "Use::Reads" } else { "Use::Changes" };
     let of = &facts.of;

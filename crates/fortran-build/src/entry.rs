@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::descriptors;
+use crate::{F08, descriptors};
 use oxmpi_abi::fortran::{FortranArgument, FortranType, Procedure};
 use oxmpi_abi::table::{FunctionArgument, FunctionForm, Intent, Length};
 
@@ -60,7 +60,8 @@ pub(crate) fn symbols(lower: &str) -> String {
 /// The text of one entry point; `prefix` is empty or `P`.
 pub(crate) fn entry(procedure: &Procedure, prefix: &str) -> String {
     let is_by_hand = procedure.is_removed || BY_HAND.contains(&procedure.name);
-    let body = if is_by_hand { by_hand(procedure, prefix) } else { Body::of(procedure, prefix) };
+    let body =
+        if is_by_hand { by_hand(procedure, prefix) } else { EntryBody::of(procedure, prefix) };
     let lower = format!("{prefix}{}", procedure.name).to_lowercase();
     let ident = format!("{prefix}{}", procedure.name);
     defined(procedure, &ident, &lower, &body) + &with_pointer(procedure, &lower)
@@ -68,22 +69,39 @@ pub(crate) fn entry(procedure: &Procedure, prefix: &str) -> String {
 
 /// The text of the entry points of module `mpi_f08` for a procedure. Most of them are those of the
 /// other interfaces under another name.
-pub(crate) fn f08_entry(procedure: &Procedure, prefix: &str) -> String {
-    let lower = format!("{prefix}{}", procedure.name).to_lowercase();
-    let symbol = format!("{lower}_f08");
+pub(crate) fn f08_entry(procedure: &Procedure, prefix: &str, f08: F08) -> String {
+    let with_descriptors = match f08 {
+        F08::Addresses => String::new(),
+        _ => descriptors::entry(procedure, prefix, f08),
+    };
+    let symbol = f08_symbol(procedure, prefix, f08, "_f08");
     let is_large = procedure.function.is_some_and(|function| function.large);
     let returns_address =
         procedure.name.contains("etach_buffer") || procedure.name.starts_with("MPI_Buffer_detach");
     if !is_large && !returns_address {
+        let lower = format!("{prefix}{}", procedure.name).to_lowercase();
         let same = format!("alias! {{ \"{lower}_\" {} }}\n", symbols(&symbol));
-        return same + &descriptors::entry(procedure, prefix);
+        return same + &with_descriptors;
     }
     let body = match BY_HAND.contains(&procedure.name) && !returns_address {
         true => by_hand(procedure, prefix),
-        false => Body::of(procedure, prefix),
+        false => EntryBody::of(procedure, prefix),
     };
     let ident = format!("{prefix}{}_f08", procedure.name);
-    defined(procedure, &ident, &symbol, &body) + &descriptors::entry(procedure, prefix)
+    defined(procedure, &ident, &symbol, &body) + &with_descriptors
+}
+
+/// The name of an entry point of module `mpi_f08`, without the last underscore.
+pub(crate) fn f08_symbol(procedure: &Procedure, prefix: &str, f08: F08, end: &str) -> String {
+    let name = procedure.name.to_lowercase();
+    if f08 != F08::GnuDescriptors {
+        return format!("{}{name}{end}", prefix.to_lowercase());
+    }
+    let name = if prefix == "P" { name.replacen("mpi_", "pmpir_", 1) } else { name };
+    match name.strip_suffix("_c") {
+        Some(plain) => format!("{plain}{end}_large"),
+        None => format!("{name}{end}"),
+    }
 }
 
 fn defined(procedure: &Procedure, ident: &str, symbol: &str, body: &str) -> String {
@@ -149,7 +167,7 @@ fn by_hand(procedure: &Procedure, prefix: &str) -> String {
 
 /// The parts of a body.
 #[derive(Default)]
-pub(crate) struct Body {
+pub(crate) struct EntryBody {
     pub(crate) before: String,
     pub(crate) given: Vec<String>,
     pub(crate) after: String,
@@ -157,11 +175,11 @@ pub(crate) struct Body {
     pub(crate) converted: HashMap<&'static str, String>,
 }
 
-impl Body {
+impl EntryBody {
     pub(crate) fn of(procedure: &Procedure, prefix: &str) -> String {
-        let mut body = Body::default();
+        let mut body = EntryBody::default();
         body.add_all(procedure);
-        let Body { before, given, after, .. } = body;
+        let EntryBody { before, given, after, .. } = body;
         let call = format!("c::{prefix}{}({})", procedure.callee, given.join(", "));
         let is_completion = |argument: &&FunctionArgument| {
             argument.argument.kind.word == "request" && argument.argument.intent != Intent::Out

@@ -9,7 +9,7 @@ use super::{Handles, put, request_numbers};
 use crate::by_hand::refuse;
 use crate::c;
 use crate::sections::SectionCopy;
-use oxmpi_abi::constants as abi;
+use crate::abi;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -181,7 +181,7 @@ unsafe fn update_kept(slot: usize, place: *mut c_int, request: usize) {
         if let Some(entry) = entry.filter(|entry| entry.is_active) {
             entry.copies.iter().for_each(|copy| copy.give());
         }
-        put(place, abi::MPI_REQUEST_NULL as c_int);
+        put(place, request_numbers::number(abi::MPI_REQUEST_NULL));
     }
 }
 
