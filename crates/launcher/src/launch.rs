@@ -102,7 +102,7 @@ use self::binding::Binding;
 use self::joined::Gathered;
 use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
-use crate::hosts::opening::HostAgent;
+use crate::hosts::opening::{HostAgent, Starts};
 use crate::hosts::step::AgentStep;
 use oxmpi_daemon::interfaces::InterfaceError;
 
@@ -172,6 +172,8 @@ pub struct Spread {
     /// Each has at least one rank.
     pub hosts: Vec<Host>,
     pub nodes: Vec<u32>,
+    /// How the agents that do not call are started.
+    pub starts: Starts,
     /// The command that starts the agents that call, in an allocation of Slurm.
     pub step: Option<AgentStep>,
 }
