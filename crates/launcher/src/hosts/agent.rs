@@ -598,7 +598,7 @@ impl<'a> Agent<'a> {
             ToAgent::Abandon { base } => self.abandon(base),
             ToAgent::ReleaseJob { base, size } => self.release_job(base..base.saturating_add(size)),
             ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
-            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
+            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, reply, blob),
             ToAgent::Signal { number, ranks } => {
                 if let Some(signal) = Signal::from_named_raw(number) {
                     self.signal(signal, ranks);
@@ -624,7 +624,7 @@ impl<'a> Agent<'a> {
                 self.answer_round(BranchRound::Seen { query }, report);
             }
             ToAgent::Where { asker, rank } => {
-                let reply = self.whereabouts(rank, true).encode();
+                let reply = self.whereabouts(rank, true);
                 self.post(&FromAgent::Answer { asker, reply });
             }
             ToAgent::Input { rank, bytes } => self.take_input(rank, &bytes),
