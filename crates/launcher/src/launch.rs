@@ -52,6 +52,7 @@ mod watching;
 pub(crate) mod parts {
     pub(crate) use super::abroad::{Reach, give_abroad, reach_abroad};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
+    pub(crate) use super::binding::Binding;
     pub(crate) use super::functions::{LOOK as CALL_LOOK, returned};
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};

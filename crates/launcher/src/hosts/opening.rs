@@ -173,7 +173,7 @@ impl Opening {
 }
 
 impl Starts {
-    /// The ways that the parent of this process has sent.
+    /// As the parent of this process has sent it.
     pub(crate) fn received(AgentStarts { command, daemons }: AgentStarts) -> Starts {
         let command = command.map(|command| {
             // The program may be at another path here.
@@ -188,7 +188,7 @@ impl Starts {
         Starts { command, daemons }
     }
 
-    /// The ways for the agents of children.
+    /// For the agents of children.
     pub(crate) fn to_send(&self) -> AgentStarts {
         let daemons = self.daemons.as_ref().map(|(universe, program)| DaemonStarts {
             suffix: universe.suffix().to_string(),

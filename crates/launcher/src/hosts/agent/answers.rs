@@ -45,7 +45,10 @@ impl Agent<'_> {
                 self.answer(rank, &elsewhere(wanted), None);
             }
             Request::Abroad => self.give_abroad(rank),
-            Request::Relay => self.give_relay(rank),
+            Request::Relay => {
+                let (reply, socket) = self.relays.supply(self.own_node(), rank);
+                self.answer(rank, &reply, socket.as_ref().map(AsFd::as_fd));
+            }
             Request::Addresses { rank: wanted } if self.ranks.knows(wanted) => {
                 let reply = self.whereabouts(wanted, false);
                 self.answer(rank, &reply, None);

@@ -217,7 +217,7 @@ impl Agent<'_> {
     /// Writes a piece of an image that is to be restored here.
     pub(super) fn receive_piece(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         if self.received.is_none() {
-            let order = self.ready.as_ref().and_then(|ready| ready.order.restore.as_ref());
+            let order = self.ready.as_ref().and_then(|ready| ready.job.order.restore.as_ref());
             let beside =
                 order.and_then(|restore| restore.images.set.parent()).unwrap_or("/".as_ref());
             let scratch = ImageDirectory::make_in(&[beside, &std::env::temp_dir()])?;
