@@ -57,7 +57,7 @@ pub struct StillRank {
 }
 
 /// The images that another host made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostImages {
     pub images: Vec<RankImage>,
     pub written: Vec<WrittenFile>,

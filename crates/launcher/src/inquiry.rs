@@ -137,7 +137,7 @@ impl Hold {
 
     /// Images the processes on other hosts there, in a directory in the form that their agents'
     /// program reads. Returns the agents' results by host. Has no practical time limit.
-    pub fn image_far(&self, place: ImagePlace) -> Result<Vec<FarImages>, InquiryError> {
+    pub fn image_far(&self, place: ImagePlace) -> Result<FarImages, InquiryError> {
         match given(&self.socket, self.pid, &ToolRequest::ImageFar { place }, IMAGING) {
             Ok(bytes) => codec::decode(&bytes).ok_or(InquiryError::Nonsense(self.pid)),
             Err(InquiryError::Refused(reason)) => {

@@ -53,6 +53,7 @@ mod watching;
 pub(crate) mod parts {
     pub(crate) use super::abroad::{Reach, give_abroad, reach_abroad};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
+    pub(crate) use super::binding::Binding;
     pub(crate) use super::functions::{LOOK as CALL_LOOK, returned};
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};
@@ -103,7 +104,7 @@ use self::binding::Binding;
 use self::joined::Gathered;
 use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
-use crate::hosts::opening::HostAgent;
+use crate::hosts::opening::{HostAgent, Starts};
 use crate::hosts::step::AgentStep;
 use oxmpi_daemon::interfaces::InterfaceError;
 
@@ -173,6 +174,8 @@ pub struct Spread {
     /// Each has at least one rank.
     pub hosts: Vec<Host>,
     pub nodes: Vec<u32>,
+    /// How the agents that do not call are started.
+    pub starts: Starts,
     /// The command that starts the agents that call, in an allocation of Slurm.
     pub step: Option<AgentStep>,
 }

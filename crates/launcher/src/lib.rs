@@ -10,6 +10,7 @@
 //! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
 //! | [`checkpoint`] | checkpoints of a job, restarts from them, and automatic ones |
 //! | `host_ranks` | the ranks of one host: that of `mpirun`, or of an agent |
+//! | `host_relays` | the relays of one host, in a job whose messages go through daemons |
 //! | [`hostmap`] | the address that a host announces to its peers |
 //! | [`inquiry`] | requests of a tool to a running `mpirun` |
 //! | [`report`] | the text that a failed job prints |
@@ -22,6 +23,7 @@
 
 pub mod checkpoint;
 mod host_ranks;
+mod host_relays;
 pub mod hostmap;
 pub mod hosts;
 pub mod inquiry;

@@ -18,7 +18,8 @@ pub use self::order::{
 };
 pub use self::to_agent::ToAgent;
 pub use self::tree::{
-    AgentWay, Branch, BranchHost, BranchReport, BranchRound, DownRoute, Receivers, UpRoute,
+    AgentStarts, AgentWay, Branch, BranchHost, BranchReport, BranchRound, DaemonStarts, DownRoute,
+    Receivers, StartCommand, UpRoute,
 };
 
 use oxmpi_rt_client::codec;
@@ -26,7 +27,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Head and agent must come from one installation: different versions are refused.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// In bytes: a limit against faulty senders.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// The beginning of the line by which an agent announces itself.

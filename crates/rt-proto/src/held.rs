@@ -54,6 +54,14 @@ pub struct Layout {
     pub hosts: Vec<String>,
 }
 
+/// What an agent says about the held ranks of its host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldHost {
+    /// `None`: a process has an unread answer, so that all must continue and be stopped again.
+    pub ranks: Option<Vec<HeldRank>>,
+    pub listeners: Vec<SocketAddr>,
+}
+
 /// A rank of a held job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldRank {

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use oxmpi_checkpoint::ranks::HostImages;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_client::control::MAX_MESSAGE;
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub enum ToolRequest {
     /// throughout. The processes continue unless the job is to end.
     Imaged { ends: bool },
     /// From the same sender: images the processes on other hosts there. Answered by
-    /// [`ToolReply::Given`] (a list of [`FarImages`]) or a refusal.
+    /// [`ToolReply::Given`] ([`FarImages`]) or a refusal.
     ImageFar { place: ImagePlace },
     /// Calls the program's checkpoint functions (`cr self`), which save its state, or continue it
     /// afterwards. Answered when all have returned 0, by [`ToolReply::Given`]
@@ -59,6 +60,9 @@ pub enum ToolReply {
     Refused { reason: String },
 }
 
+/// The images that other hosts have made, by the names of the hosts.
+pub type FarImages = Vec<(String, HostImages)>;
+
 /// The directory for images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImagePlace {
@@ -67,14 +71,6 @@ pub struct ImagePlace {
     /// The contents of a file there, by which another host knows whether it sees the same
     /// directory.
     pub word: String,
-}
-
-/// The images that were made on another host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FarImages {
-    pub host: String,
-    /// `HostImages` of the crate `oxmpi-checkpoint`, encoded by [`codec`].
-    pub facts: Vec<u8>,
 }
 
 impl ToolRequest {

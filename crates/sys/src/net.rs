@@ -238,9 +238,23 @@ const MAX_IDLE: u64 = 32_767;
 /// The kernel's limit for the number of probes.
 const MAX_PROBES: u32 = 127;
 
-/// Whether an address belongs to this host: a socket can only be bound to a local address.
-pub fn is_own(address: IpAddr) -> bool {
-    !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
+/// The addresses of this host.
+#[derive(Clone, Debug, Default)]
+pub struct OwnAddresses(Vec<IpAddr>);
+
+impl OwnAddresses {
+    /// Reads the addresses of all interfaces; none if the kernel does not list them.
+    pub fn read() -> OwnAddresses {
+        let all = interfaces().unwrap_or_default();
+        OwnAddresses(all.into_iter().map(|interface| interface.address).collect())
+    }
+
+    /// Whether an address belongs to this host. All addresses of the loopback network do, of which
+    /// an interface lists one.
+    pub fn has(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_loopback() || self.0.contains(&address)
+    }
 }
 
 /// Checks that processes of this host reach each other at one of its addresses. Errors: the error

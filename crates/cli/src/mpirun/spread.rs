@@ -8,10 +8,11 @@ use std::sync::Arc;
 use oxmpi_daemon::diagnostics::{LogTarget, word_for};
 use oxmpi_daemon::{PATIENCE, Universe};
 use oxmpi_launcher::hosts::named::{Hosts, NamedHost, NodeOf};
-use oxmpi_launcher::hosts::opening::{HostAgent, Opening};
+use oxmpi_launcher::hosts::opening::{HostAgent, Starts};
 use oxmpi_launcher::hosts::placement::{self, By, HostSlots, PlacementError, RankGroup};
 use oxmpi_launcher::launch::{Host, NOT_FOUND, ProgramSearch, Spread};
 use oxmpi_param::{Params, Source};
+use oxmpi_rt_proto::agent::{AgentWay, StartCommand};
 use oxmpi_sys::{cpus, host};
 
 use super::options::{LaunchOptions, ProgramOptions, RankCount};
@@ -252,30 +253,26 @@ pub(super) fn spread(
         !places[*at].is_here && step.is_none() && places[*at].node.zip(universe).is_none()
     };
     let command = match used.iter().any(needs_command) {
-        true => Some(StartCommand::of(options, params)?),
+        true => Some(start_command(options, params)?),
         false => None,
     };
     let hosts = used.iter().map(|at| {
         let JobHost { room, user, node, is_here } = &places[*at];
-        let opening = match node.zip(universe) {
-            Some((node, universe)) => Some(Opening::Daemon {
-                universe: Arc::clone(universe),
-                node: node.number,
-                program: options.prefix.as_ref().map(|prefix| prefix.join("bin/oxmpi")),
-            }),
-            None => command.as_ref().map(|command| command.opening(&room.host, user.as_deref())),
-        };
-        let agent = match opening {
+        let agent = match node.filter(|_| universe.is_some()) {
             _ if *is_here => HostAgent::Unneeded,
             _ if step.is_some() => HostAgent::Called,
-            opening => opening.map_or(HostAgent::Unneeded, HostAgent::Opened),
+            Some(node) => HostAgent::Opened(AgentWay::Daemon { node: node.number as u32 }),
+            None => HostAgent::Opened(AgentWay::Command { user: user.clone() }),
         };
         Host { name: room.host.clone(), agent, slots: room.slots }
     });
     let hosts = hosts.collect();
     let nodes = nodes.iter().filter_map(|node| used.binary_search(&(*node as usize)).ok());
     let nodes = nodes.map(|node| node as u32).collect();
-    Ok((Some(Spread { hosts, nodes, step }), slots))
+    let program = options.prefix.as_ref().map(|prefix| prefix.join("bin/oxmpi"));
+    let daemons = universe.map(|universe| (Arc::clone(universe), program));
+    let starts = Starts { command, daemons };
+    Ok((Some(Spread { hosts, nodes, starts, step }), slots))
 }
 
 /// The hosts of a job, each once.
@@ -307,35 +304,17 @@ impl JobHosts {
     }
 }
 
-/// The command that starts an agent on another host, but for the name of the host.
-struct StartCommand {
-    path: PathBuf,
-    /// The program's name and its options.
-    args: Vec<OsString>,
-    agent: OsString,
-}
-
-impl StartCommand {
-    fn of(options: &LaunchOptions, params: &Params) -> Result<StartCommand, MpirunError> {
-        let (path, mut args) = shell(params)?;
-        let words = args.split_off(1);
-        if Path::new(&args[0]).file_name() == Some(OsStr::new("ssh")) {
-            args.extend(
-                ["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"].map(OsString::from),
-            );
-        }
-        args.extend(words);
-        let level = word_for(LogTarget::Agent).map(|level| format!(" {level}")).unwrap_or_default();
-        let agent = format!("{} agent{level}", quoted(&agent(options)?)).into();
-        Ok(StartCommand { path, args, agent })
+/// The command that starts agents on other hosts.
+fn start_command(options: &LaunchOptions, params: &Params) -> Result<StartCommand, MpirunError> {
+    let (path, mut args) = shell(params)?;
+    let words = args.split_off(1);
+    if Path::new(&args[0]).file_name() == Some(OsStr::new("ssh")) {
+        args.extend(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"].map(OsString::from));
     }
-
-    fn opening(&self, host: &str, user: Option<&str>) -> Opening {
-        let mut args = self.args.clone();
-        args.extend(user.into_iter().flat_map(|user| ["-l", user]).map(OsString::from));
-        args.extend([host.into(), self.agent.clone()]);
-        Opening::Command { path: self.path.clone(), args }
-    }
+    args.extend(words);
+    let level = word_for(LogTarget::Agent).map(|level| format!(" {level}")).unwrap_or_default();
+    let agent = format!("{} agent{level}", quoted(&agent(options)?)).into();
+    Ok(StartCommand { path, args, agent })
 }
 
 /// The user's commands for other hosts: choices with colons between them.

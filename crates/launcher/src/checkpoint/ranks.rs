@@ -9,9 +9,8 @@ use oxmpi_checkpoint::criu::Criu;
 use oxmpi_checkpoint::making::{Checkpoint, CheckpointRequest, MakeError};
 use oxmpi_checkpoint::ranks::{self, HostImages, Making, StillJob, StillRank};
 use oxmpi_param::Params;
-use oxmpi_rt_client::codec;
 use oxmpi_rt_proto::held::{Held, HeldRank, Layout};
-use oxmpi_rt_proto::tool::{FarImages, ImagePlace};
+use oxmpi_rt_proto::tool::ImagePlace;
 
 use super::schema::schema;
 use super::{MakerError, text_of};
@@ -38,15 +37,8 @@ pub(super) fn make(
         schema: schema(&hold.held().programs, &hosts),
     };
     let elsewhere = |directory: &Path, word: &str| {
-        let made = hold
-            .image_far(ImagePlace { directory: directory.into(), word: word.into() })
-            .map_err(|error| error.to_string())?;
-        let part = |FarImages { host, facts }| {
-            let malformed = || format!("host {host}: its answer about the images makes no sense");
-            let part: HostImages = codec::decode(&facts).ok_or_else(malformed)?;
-            Ok((host, part))
-        };
-        made.into_iter().map(part).collect::<Result<Vec<_>, String>>()
+        let place = ImagePlace { directory: directory.into(), word: word.into() };
+        hold.image_far(place).map_err(|error| error.to_string())
     };
     let made = making.image(criu, &still, &elsewhere, &|| hold.goes_on())?;
     hold.imaged(request.ends).map_err(standing)?;
@@ -116,14 +108,14 @@ fn still_rank(rank: &HeldRank) -> StillRank {
 }
 
 /// Makes images of an agent's ranks for the set at `place`. After `is_given_up` no further image is
-/// begun. Returns the encoded [`HostImages`] for the tool, and the directory of the images if it is
-/// not that of the set: then the head gets all its files.
+/// begun. Returns the directory of the images too if it is not that of the set: then the head gets
+/// all its files.
 pub(crate) fn image_here(
     ImagePlace { directory, word }: &ImagePlace,
     params: &Params,
     ranks: &[HeldRank],
     is_given_up: &AtomicBool,
-) -> Result<(Vec<u8>, Option<ImageDirectory>), String> {
+) -> Result<(HostImages, Option<ImageDirectory>), String> {
     let criu = super::criu(params)?;
     let ranks: Vec<StillRank> = ranks.iter().map(still_rank).collect();
     // Without a common directory the images are made here, and sent to the host of mpirun.
@@ -144,5 +136,5 @@ pub(crate) fn image_here(
         // The logs are not part of the images.
         std::fs::remove_dir_all(scratch.path().join("work")).map_err(text_of)?;
     }
-    Ok((codec::encode(&part), scratch))
+    Ok((part, scratch))
 }

@@ -10,18 +10,14 @@ mod children;
 mod holding;
 mod ranks;
 mod relay;
+mod starting;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use oxmpi_checkpoint::ranks::check_ended;
-use oxmpi_param::Params;
-use oxmpi_shm::segment::Boot;
-use oxmpi_sys::net::{Listener, wait_when_unanswered};
+use oxmpi_sys::net::wait_when_unanswered;
 use oxmpi_sys::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
@@ -30,29 +26,23 @@ use tracing::{debug, info, trace, warn};
 use self::children::EVENTS_WAIT;
 use self::holding::{ImageTransfer, Imaging};
 use self::ranks::Input;
+use self::starting::ReadyRanks;
 use super::child::{Child, timespec};
 use super::joiners::{JoinerNews, Joiners};
 use super::lifeline::{Fate, Lifeline};
 use super::lifelines::Lifelines;
 use super::pieces::{FileReceiver, ImageDirectory};
 use super::tree::{Junction, Kept, Stranded};
-use crate::checkpoint;
-use crate::checkpoint::resumption::{FarRestart, sees};
 use crate::host_ranks::HostRanks;
-use crate::hostmap::Hostmap;
-use crate::launch::parts::{
-    Back, CALL_LOOK, Crew, Inputs, PreparedRanks, RankPlace, Recruits, RelayProcess, boot,
-    bring_back, plugs, raise_open_files,
-};
-use crate::launch::{
-    App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Stdin, binding_of, end,
-};
+use crate::host_relays::HostRelays;
+use crate::launch::parts::CALL_LOOK;
+use crate::launch::{HeldRank, Launch, LaunchError, end};
 use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
 use oxmpi_daemon::orphans::Orphans;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
-    AgentOrder, BranchReport, BranchRound, FromAgent, LifelineOffer, OrderedProgram, ProcessEvent,
-    Receivers, Seen, StreamError, ToAgent, greeting,
+    BranchReport, BranchRound, FromAgent, LifelineOffer, ProcessEvent, Receivers, Seen,
+    StreamError, ToAgent, greeting,
 };
 
 /// Bytes of output that may be on their way to the parent.
@@ -156,13 +146,11 @@ pub(crate) struct Agent<'a> {
     ready: Option<ReadyRanks>,
     launch: Option<Launch>,
     guard: Option<Guard>,
-    /// Of a job whose messages go through daemons.
-    relay: Option<RelayProcess>,
+    /// That of this host, in a job whose messages go through daemons.
+    relays: HostRelays,
     ranks: HostRanks,
     /// The standard inputs of ranks, as far as the head sends them.
     inputs: BTreeMap<u32, Input>,
-    /// The ranks that have their socket to the relay.
-    relayed: HashSet<u32>,
     /// Restored ranks, whose memory describes the host of their image.
     restored: Vec<HeldRank>,
     /// Stopped processes, which continue with SIGCONT.
@@ -186,16 +174,6 @@ pub(crate) struct Agent<'a> {
     buffer: Vec<u8>,
     /// Diagnostics that wait to be sent to the head.
     lines: HeldLines,
-}
-
-struct ReadyRanks {
-    order: AgentOrder,
-    launch: Launch,
-    crew_places: Vec<RankPlace>,
-    here: Vec<u32>,
-    boot: oxmpi_shm::segment::Boot,
-    prepared: PreparedRanks,
-    relay: Option<Listener>,
 }
 
 impl<'a> Agent<'a> {
@@ -241,10 +219,9 @@ impl<'a> Agent<'a> {
             ready: None,
             launch: None,
             guard: None,
-            relay: None,
+            relays: HostRelays::default(),
             ranks: HostRanks::default(),
             inputs: BTreeMap::new(),
-            relayed: HashSet::new(),
             restored: Vec::new(),
             stopped: Vec::new(),
             described: Vec::new(),
@@ -304,7 +281,7 @@ impl<'a> Agent<'a> {
         // Before the search for processes that ranks have left, which would find those of ssh.
         self.end_children();
         if let Some(guard) = self.guard.take() {
-            self.relay.take().into_iter().for_each(|relay| relay.end(&guard));
+            self.relays.end(&guard);
             end::reap(self.ranks.processes(), guard);
         }
         self.send_lines();
@@ -354,10 +331,8 @@ impl<'a> Agent<'a> {
     fn reap_orphans(&mut self, now: Instant) {
         let ranks = self.ranks.processes().map(|rank| rank.process.pid);
         let others = self
-            .relay
-            .as_ref()
-            .map(RelayProcess::pid)
-            .into_iter()
+            .relays
+            .pids()
             .chain(self.guard.as_ref().map(Guard::pid))
             .chain(self.children.iter().flatten().filter_map(Child::carrier));
         self.orphans.reap(now, || ranks.chain(others).collect());
@@ -585,7 +560,7 @@ impl<'a> Agent<'a> {
             }
             ToAgent::Go { addresses } => {
                 self.addresses.extend(addresses);
-                let base = self.ready.as_ref().map_or(0, |ready| ready.order.base);
+                let base = self.ready.as_ref().map_or(0, |ready| ready.job.order.base);
                 let started = self.start();
                 self.conclude(base, started);
             }
@@ -598,33 +573,18 @@ impl<'a> Agent<'a> {
             ToAgent::Abandon { base } => self.abandon(base),
             ToAgent::ReleaseJob { base, size } => self.release_job(base..base.saturating_add(size)),
             ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
-            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
+            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, reply, blob),
             ToAgent::Signal { number, ranks } => {
                 if let Some(signal) = Signal::from_named_raw(number) {
                     self.signal(signal, ranks);
                 }
             }
-            ToAgent::Relay { order } => {
-                if let Some(relay) = &self.relay {
-                    let _ = relay.pass(&order, None);
-                }
-            }
+            ToAgent::Relay { order } => self.relays.pass(&order),
             ToAgent::Died { count } => self.ranks.note_deaths(count),
             ToAgent::Step { number, closes } => self.request_step(number, closes),
-            ToAgent::QueryState { query } => {
-                // All messages of the ranks and the relay so far go before the answer.
-                for rank in self.ranks.numbers() {
-                    while self.control_once(rank) {}
-                }
-                self.read_relay();
-                let seen = self.changed_states();
-                let hosts = self.stranded.iter().flat_map(|stranded| &stranded.hosts);
-                let silent = hosts.map(|(node, _)| *node).collect();
-                let report = BranchReport { seen, silent, ..BranchReport::default() };
-                self.answer_round(BranchRound::Seen { query }, report);
-            }
+            ToAgent::QueryState { query } => self.report_states(query),
             ToAgent::Where { asker, rank } => {
-                let reply = self.whereabouts(rank, true).encode();
+                let reply = self.whereabouts(rank, true);
                 self.post(&FromAgent::Answer { asker, reply });
             }
             ToAgent::Input { rank, bytes } => self.take_input(rank, &bytes),
@@ -635,6 +595,19 @@ impl<'a> Agent<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Reports the states of the ranks, after all their messages and those of the relay.
+    fn report_states(&mut self, query: u64) {
+        for rank in self.ranks.numbers() {
+            while self.control_once(rank) {}
+        }
+        self.read_relay();
+        let seen = self.changed_states();
+        let hosts = self.stranded.iter().flat_map(|stranded| &stranded.hosts);
+        let silent = hosts.map(|(node, _)| *node).collect();
+        let report = BranchReport { seen, silent, ..BranchReport::default() };
+        self.answer_round(BranchRound::Seen { query }, report);
     }
 
     /// Messages about checkpoints, and about restarts from images.
@@ -656,283 +629,4 @@ impl<'a> Agent<'a> {
             _ => {}
         }
     }
-
-    fn conclude(&mut self, base: u32, result: Result<(), LaunchError>) {
-        if let Err(error) = result {
-            self.fail(base, matches!(error, LaunchError::Run { .. }), error.to_string());
-        }
-    }
-
-    fn fail(&mut self, base: u32, is_program: bool, text: String) {
-        warn!(text, "an order has failed");
-        self.post(&FromAgent::Failed { base, is_program, text });
-    }
-
-    fn prepare(&mut self, order: AgentOrder) -> Result<(), LaunchError> {
-        let (size, began) = (order.nodes.len() as u32, Instant::now());
-        let node = self.node.unwrap_or(u32::MAX);
-        let here: Vec<u32> =
-            (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&node)).collect();
-        info!(first = order.base, ranks = here.len(), of = size, "got an order");
-        let launch = launch(self.library_directory.clone(), &order)?;
-        self.silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
-        // A lifeline begins before the order, which has the parameters.
-        self.lifeline.iter_mut().for_each(|lifeline| lifeline.set_silence(self.silence));
-        self.next_alive = Instant::now() + ALIVE.min(self.silence / 4);
-        if order.base == 0 {
-            self.survives = launch.params.mpi_ft_enable();
-            self.offer_lifelines(&launch)?;
-            self.nodes.clone_from(&order.nodes);
-        }
-        let given: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
-        if here.is_empty() || given != u64::from(size) {
-            let why = format!("{} ranks of {size}, whose programs have {given}", here.len());
-            return Err(LaunchError::Order(why));
-        }
-        // Processes that run already have directories of their own.
-        for app in launch.apps.iter().filter(|_| order.base > 0 || self.joiners.is_none()) {
-            let directory = app.directory.as_deref().unwrap_or("/".as_ref());
-            if let Err(error) = std::env::set_current_dir(directory) {
-                return Err(LaunchError::Directory { directory: directory.into(), error });
-            }
-        }
-        if order.base == 0 && launch.params.cr().is_some() {
-            checkpoint::check_here(&launch.params).map_err(LaunchError::Restore)?;
-        }
-        if let Some(restore) = &order.restore {
-            // Every host answers before any restores ranks, so a process found here belongs to the
-            // job of the images.
-            check_ended(&restore.marks).map_err(|error| LaunchError::Restore(error.to_string()))?;
-        }
-        let images = order.restore.as_ref().map(|restore| &restore.images);
-        let wants_images = images.filter(|images| !sees(images)).map(|_| node);
-        let near = here.len() as u32 + self.running();
-        let boot = boot(&launch.params, order.universe, (size, near), order.sockets);
-        let boot = Boot { base: order.base, rank: order.base, ..boot };
-        let mut places = RankPlace::all(&order.nodes);
-        let nodes = places.iter_mut().zip(&order.nodes);
-        nodes.for_each(|(place, node)| place.node = order.several.then_some(*node));
-        let crew = Crew {
-            launch: &launch,
-            apps: &launch.apps,
-            boot,
-            places: places.clone(),
-            here: here.clone(),
-            has_others: order.several,
-            way_in: None,
-        };
-        let prepared = match &order.restore {
-            None => crew.prepare()?,
-            Some(_) => {
-                PreparedRanks::to_restore(plugs(&launch, here.len(), false, here.len() > 1)?)
-            }
-        };
-        let address = |at: usize| {
-            prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone())
-        };
-        let addresses =
-            here.iter().enumerate().map(|(at, rank)| (order.base + rank, address(at))).collect();
-        let plug = if self.relay.is_none() { relay::listen(&launch)? } else { None };
-        let (listener, relay) = plug.unzip();
-        self.secret = order.secret;
-        let round = BranchRound::Ready { base: order.base };
-        self.ready = Some(ReadyRanks {
-            order,
-            launch,
-            crew_places: places,
-            here,
-            boot,
-            prepared,
-            relay: listener,
-        });
-        let report = BranchReport {
-            slowest: Some((began.elapsed().as_nanos() as u64, node)),
-            addresses,
-            relays: relay.map(|relay| (node, relay)).into_iter().collect(),
-            wants_images: wants_images.into_iter().collect(),
-            ..BranchReport::default()
-        };
-        self.answer_round(round, report);
-        Ok(())
-    }
-
-    fn start(&mut self) -> Result<(), LaunchError> {
-        let none = || LaunchError::Order("no ranks are prepared".to_string());
-        let ready = self.ready.take().ok_or_else(none)?;
-        let mark = ready.order.restore.as_ref().map(|restore| restore.mark.clone());
-        let guard = match (self.guard.take(), mark) {
-            (Some(guard), _) => guard,
-            (None, Some(mark)) => Guard::start_again(&mark)
-                .map_err(|e| LaunchError::Kernel("start the guard process", e))?,
-            (None, None) => {
-                Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?
-            }
-        };
-        let base = ready.order.base;
-        let started = self.start_with(ready, &guard);
-        if started.is_err() {
-            // Removes those ranks that have started.
-            self.ranks.abandon(base, &guard);
-        }
-        match (&started, self.ranks.is_empty()) {
-            (Err(_), true) => guard.dismiss(),
-            _ => self.guard = Some(guard),
-        }
-        started
-    }
-
-    fn running(&self) -> u32 {
-        self.ranks.running().count() as u32
-    }
-
-    fn abandon(&mut self, base: u32) {
-        info!(first = base, "abandoning a job");
-        self.junction.abandon(base);
-        self.ready = None;
-        if let Some(guard) = &self.guard {
-            self.ranks.abandon(base, guard);
-        }
-    }
-
-    fn start_with(&mut self, ready: ReadyRanks, guard: &Guard) -> Result<(), LaunchError> {
-        let ReadyRanks { order, launch, crew_places, here, boot, mut prepared, relay } = ready;
-        let began = Instant::now();
-        if let Some(joiners) = self.joiners.as_mut().filter(|_| order.base == 0) {
-            prepared.assign(joiners);
-        }
-        // The new ranks may communicate with the running ones, whose descriptors stay in use.
-        let running = self.running();
-        let children = self.children.iter().flatten().count();
-        let here_all = here.len() + running as usize;
-        let numbers = (boot.size.saturating_add(running), here_all, children);
-        let open_files = raise_open_files(&launch, numbers, boot.sockets)?;
-        let binding = binding_of(launch.bind, here.len());
-        if let Some(listener) = relay {
-            self.start_relay((&order, &launch), guard, &listener)?;
-        }
-        let is_here = |number: &u32| here.binary_search(&number.wrapping_sub(order.base)).is_ok();
-        let inputs = Inputs::of_ranks(order.fed.iter().copied().filter(is_here));
-        let (mut inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
-        let crew = Crew {
-            launch: &launch,
-            apps: &launch.apps,
-            boot,
-            places: crew_places,
-            here,
-            has_others: order.several,
-            way_in: None,
-        };
-        let mut text = String::new();
-        let Recruits { ranks, outputs, plugs } = match &order.restore {
-            None => crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?,
-            Some(restore) => {
-                let is_own = |rank: &&HeldRank| crew.here.binary_search(&rank.number).is_ok();
-                let ranks: Vec<&HeldRank> = restore.ranks.iter().filter(is_own).collect();
-                let received = self.received.take();
-                let images = match &received {
-                    Some((_, scratch)) => {
-                        Images { set: scratch.path().to_path_buf(), ..restore.images.clone() }
-                    }
-                    None => restore.images.clone(),
-                };
-                let numbers: Vec<u32> = ranks.iter().map(|rank| rank.number).collect();
-                let restart = FarRestart::begin(&images, &numbers).map_err(LaunchError::Restore)?;
-                let Back { ranks, outputs, plugs, restored } = bring_back(
-                    &ranks,
-                    prepared.plugs,
-                    &mut inputs,
-                    (restore.step, boot.oversubscribed),
-                    (&binding, guard),
-                    &restart.here(),
-                )
-                .map_err(|error| restart.undo(&error))?;
-                text += &restart.text;
-                info!(ranks = restored.len(), "restored the ranks of this host");
-                self.stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
-                self.restored = restored;
-                Recruits { ranks, outputs, plugs }
-            }
-        };
-        text += &binding.warning().unwrap_or_default();
-        let mut plugs = plugs.into_iter();
-        let (mut pids, mut enlisted) = (Vec::new(), Ok(()));
-        let numbered = (0..).zip(crew.here.iter().copied());
-        for (((at, number), rank), outputs) in numbered.zip(ranks).zip(outputs) {
-            let number = order.base + number;
-            // The spawning job knows these failures, and the new ranks may be connected with it.
-            (0..order.deaths).for_each(|_| rank.segment.status().note_death());
-            if order.restore.is_none() {
-                rank.segment.status().ask_quiesce_step(order.step);
-            }
-            if order.report_bindings {
-                text += &binding.report(at, number);
-            }
-            pids.push((number, rank.process.pid.cast_unsigned()));
-            // All become members before an error in one ends them all.
-            enlisted = enlisted.and(self.enlist(number, rank, outputs, plugs.next()));
-        }
-        crate::launch::kernel("wait for the ranks", enlisted)?;
-        for (rank, fd) in fed {
-            self.inputs.insert(rank, Input::new(fd));
-        }
-        if !text.is_empty() {
-            self.post(&FromAgent::Text { text });
-        }
-        self.launch = Some(launch);
-        self.junction.note_started(pids.len());
-        let slowest = Some((began.elapsed().as_nanos() as u64, self.node.unwrap_or_default()));
-        let report = BranchReport { slowest, pids, ..BranchReport::default() };
-        self.answer_round(BranchRound::Started { base: order.base }, report);
-        Ok(())
-    }
-}
-
-/// The job as the launcher's code on this host needs it.
-fn launch(library_directory: Option<PathBuf>, order: &AgentOrder) -> Result<Launch, LaunchError> {
-    let params = Params::from_vars(order.env.iter().map(|(name, value)| (name, value)));
-    let params = params.map_err(|error| LaunchError::Order(error.to_string()))?;
-    let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let app = |program: &OrderedProgram| {
-        let inherited = program.inherited.clone().unwrap_or_else(|| own.clone());
-        let path = match program.path.exists() {
-            true => program.path.clone(),
-            // The program may be at another path here.
-            false => {
-                let name = program.args.first().map_or(OsStr::new(""), |name| name);
-                let search = ProgramSearch { path: None, directory: Some(&program.directory) };
-                search.find(name).unwrap_or_else(|_| program.path.clone())
-            }
-        };
-        App {
-            ranks: program.ranks,
-            path,
-            args: program.args.clone(),
-            inherited,
-            inherits_chosen: false,
-            env: program.env.clone(),
-            directory: Some(program.directory.clone()),
-        }
-    };
-    let address = |(host, address): &(String, String)| {
-        address.parse::<IpAddr>().map(|address| (host.clone(), address)).ok()
-    };
-    Ok(Launch {
-        apps: order.apps.iter().map(app).collect(),
-        env: order.env.clone(),
-        transport: params.rpi(),
-        hostmap: Hostmap::of_pairs(order.hostmap.iter().filter_map(address)),
-        params,
-        output: OutputStyle::default(),
-        output_files: None,
-        stdin: Stdin::None,
-        bind: order.bind,
-        report_bindings: order.report_bindings,
-        verbose: false,
-        quiet: false,
-        timeout: None,
-        library_directory,
-        spread: None,
-        supervision: None,
-        times: None,
-    })
 }

@@ -15,7 +15,7 @@ use tracing::{debug, info, trace};
 
 use super::agent::WINDOW;
 use super::lifelines::StrandedArrival;
-use super::opening::{Carrier, OpenedStream, Opening};
+use super::opening::{Carrier, OpenedStream, Opening, Starts};
 use super::step::RunningStep;
 use super::tree::{Kept, Stranded, divide};
 use crate::launch::LaunchError;
@@ -23,20 +23,12 @@ use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
 use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
-    self, AgentWay, Branch, BranchHost, BranchReport, BranchRound, DownRoute, FromAgent,
+    self, AgentStarts, Branch, BranchHost, BranchReport, BranchRound, DownRoute, FromAgent,
     LifelineOffer, Receivers, StreamError, ToAgent, UpRoute,
 };
 
 /// The most bytes of an agent's error output that are kept.
 const MAX_SAID: usize = 4096;
-
-/// A host whose agent is to be started.
-#[derive(Clone, Debug)]
-pub(crate) struct HostToReach {
-    pub(crate) node: u32,
-    pub(crate) name: String,
-    pub(crate) opening: Opening,
-}
 
 /// An agent that this process has started, or has taken over.
 #[derive(Debug)]
@@ -96,19 +88,19 @@ impl Child {
     /// Starts the agents of these hosts: `open` those of the first hosts of at most `fan_out`
     /// parts, and these agents the others.
     pub(crate) fn open_all(
-        hosts: Vec<HostToReach>,
-        fan_out: usize,
-        mut open: impl FnMut(&HostToReach) -> Result<Child, LaunchError>,
+        hosts: Vec<BranchHost>,
+        (starts, fan_out): (&Starts, usize),
+        mut open: impl FnMut(&BranchHost) -> Result<Child, LaunchError>,
     ) -> Result<Vec<Child>, LaunchError> {
         let mut children = Vec::new();
-        for part in divide(hosts, fan_out) {
-            let Some((first, below)) = part.split_first() else { continue };
-            let mut child = open(first)?;
+        for mut below in divide(hosts, fan_out) {
+            let Some(first) = below.drain(..below.len().min(1)).next() else { continue };
+            let mut child = open(&first)?;
             child.hosts.extend(below.iter().map(|host| (host.node, host.name.clone())));
-            let hosts = below.iter().map(BranchHost::from).collect();
-            let branch = Branch { node: child.node, fan_out: fan_out as u32, hosts };
             // An agent without others below it answers by its greeting alone.
             let round = (!below.is_empty()).then_some(BranchRound::Reached);
+            let starts = round.map(|_| starts.to_send()).unwrap_or_default();
+            let branch = Branch { node: child.node, fan_out: fan_out as u32, starts, hosts: below };
             child.post(&ToAgent::Branch(branch), Receivers::Child, round);
             children.push(child);
         }
@@ -118,22 +110,21 @@ impl Child {
     /// Begins to start the agent of a host. The agent of a daemon ends when this host has not
     /// answered for `silence`; `patience` is the limit for the daemon's answer.
     pub(crate) fn open(
-        host: &HostToReach,
-        silence: Duration,
-        patience: Duration,
+        (node, host): (u32, String),
+        opening: &Opening,
+        (silence, patience): (Duration, Duration),
         signals: &Signals,
     ) -> Result<Child, LaunchError> {
-        let (shown, opened) = (host.opening.shown(), Instant::now());
-        debug!(host = host.name, command = shown, "starting an agent");
-        let stream = host.opening.open((silence, patience.min(DAEMON_PATIENCE)), signals);
+        let (shown, opened) = (opening.shown(), Instant::now());
+        debug!(host, command = shown, "starting an agent");
+        let stream = opening.open((silence, patience.min(DAEMON_PATIENCE)), signals);
         let OpenedStream { stream, errors, carrier } = stream.map_err(|error| {
-            let next = host.opening.remedy();
+            let next = opening.remedy();
             let text =
                 format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
-            host_error(&host.name, text)
+            host_error(&host, text)
         })?;
-        let named = (host.node, host.name.clone());
-        let mut child = Child::new(named, stream, (carrier, shown));
+        let mut child = Child::new((node, host), stream, (carrier, shown));
         (child.errors, child.opened, child.last_message) = (Some(errors), opened, opened);
         Ok(child)
     }
@@ -168,7 +159,8 @@ impl Child {
     pub(crate) fn called((node, host): (u32, String), stream: Stream) -> Child {
         let shown = format!("its call from host {host}");
         let mut child = Child::new((node, host), stream, (Carrier::Network, shown));
-        let branch = Branch { node, fan_out: 1, hosts: Vec::new() };
+        let starts = AgentStarts::default();
+        let branch = Branch { node, fan_out: 1, starts, hosts: Vec::new() };
         child.post(&ToAgent::Branch(branch), Receivers::Child, None);
         child
     }
@@ -368,12 +360,6 @@ pub(crate) fn numbered(numbers: Option<&Cell<u64>>, message: &ToAgent) -> u64 {
     let Some(numbers) = numbers.filter(|_| message.is_kept()) else { return 0 };
     numbers.set(numbers.get() + 1);
     numbers.get()
-}
-
-impl From<&HostToReach> for BranchHost {
-    fn from(host: &HostToReach) -> BranchHost {
-        BranchHost { node: host.node, name: host.name.clone(), way: AgentWay::from(&host.opening) }
-    }
 }
 
 pub(super) fn host_error(host: &str, text: String) -> LaunchError {

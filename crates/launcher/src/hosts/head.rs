@@ -11,13 +11,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 use tracing::info;
 
-use super::child::{Child, FromChild, HostToReach, host_error, numbered, timespec};
+use super::child::{Child, FromChild, host_error, numbered, timespec};
 use super::opening::HostAgent;
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError, Spread};
 use oxmpi_rt_proto::agent::{
-    AgentOrder, BranchReport, BranchRound, DownRoute, FromAgent, OrderedProgram, Receivers,
-    StreamError, ToAgent, UpRoute,
+    AgentOrder, BranchHost, BranchReport, BranchRound, DownRoute, FromAgent, OrderedProgram,
+    Receivers, StreamError, ToAgent, UpRoute,
 };
 
 /// The limit for an answer of a branch before the ranks run.
@@ -112,25 +112,24 @@ impl RemoteAgent {
         let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
         let hosts = (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts));
         let to_reach = hosts.filter_map(|(node, host)| match host.agent.clone() {
-            HostAgent::Opened(opening) => {
-                Some(HostToReach { node, name: host.name.clone(), opening })
-            }
+            HostAgent::Opened(way) => Some(BranchHost { node, name: host.name.clone(), way }),
             HostAgent::Unneeded | HostAgent::Called => None,
         });
-        let to_reach: Vec<HostToReach> = to_reach.collect();
+        let to_reach: Vec<BranchHost> = to_reach.collect();
+        let starts = launch.spread.as_ref().map(|spread| spread.starts.clone()).unwrap_or_default();
         let step = launch.spread.as_ref().and_then(Spread::called);
-        let open = |host: &HostToReach| {
+        let open = |host: &BranchHost| {
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.left());
-            Child::open(host, silence, left, signals).map_err(|error| {
-                match deadline.filter(|deadline| deadline.left().is_zero()) {
-                    Some(Deadline { time, .. }) => {
-                        LaunchError::TimedOut { time, text: error.to_string() }
-                    }
-                    None => error,
+            let named = (host.node, host.name.clone());
+            let child = Child::open(named, &starts.opening(host)?, (silence, left), signals);
+            child.map_err(|error| match deadline.filter(|deadline| deadline.left().is_zero()) {
+                Some(Deadline { time, .. }) => {
+                    LaunchError::TimedOut { time, text: error.to_string() }
                 }
+                None => error,
             })
         };
-        let mut children = Child::open_all(to_reach, launch.fan_out(), open)?;
+        let mut children = Child::open_all(to_reach, (&starts, launch.fan_out()), open)?;
         if let Some((step, hosts)) = step {
             children.extend(step.open(hosts, launch, (signals, deadline))?);
         }

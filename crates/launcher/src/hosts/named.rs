@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use oxmpi_daemon::Universe;
 use oxmpi_param::nearest::nearest;
 use oxmpi_sys::host;
-use oxmpi_sys::net::is_own;
+use oxmpi_sys::net::OwnAddresses;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -246,13 +246,16 @@ pub fn resolve<'a>(names: impl Iterator<Item = &'a str>) {
         let known = known();
         names.filter(|name| !known.contains_key(*name)).collect()
     };
+    if new.is_empty() {
+        return;
+    }
     let (at_hand, others): (Vec<&str>, Vec<&str>) =
         new.into_iter().partition(|name| is_at_hand(name));
     let began = Instant::now();
     let answers = if others.is_empty() { BTreeMap::new() } else { resolved_by_child(&others) };
-    let mut known = known();
+    let (mut known, own) = (known(), OwnAddresses::read());
     for name in at_hand {
-        let is_here = means_this_machine(name);
+        let is_here = means_this_machine(name, &own);
         known.insert(name.to_string(), ResolvedName { is_here, took: Duration::ZERO });
     }
     for (at, name) in others.into_iter().enumerate() {
@@ -314,18 +317,27 @@ fn resolved_by_child(names: &[&str]) -> BTreeMap<usize, ResolvedName> {
 /// Runs the process that resolves names: prints the index of each name and whether the name means
 /// this machine, as soon as that is known.
 pub fn resolver(names: &[&str]) -> i32 {
-    at_once(names, means_this_machine, |at, is_here| {
-        oxmpi_sys::stdio::say(format!("{at} {is_here}\n").as_bytes());
-    });
+    let own = OwnAddresses::read();
+    at_once(
+        names,
+        |name| means_this_machine(name, &own),
+        |at, is_here| {
+            oxmpi_sys::stdio::say(format!("{at} {is_here}\n").as_bytes());
+        },
+    );
     0
 }
 
 /// Calls `found` for the index of each name with the result of `is_so`. Each name has a thread of
 /// its own, as a resolver may take seconds for each.
-fn at_once(names: &[&str], is_so: fn(&str) -> bool, found: impl Fn(usize, bool) + Sync) {
+fn at_once(
+    names: &[&str],
+    is_so: impl Fn(&str) -> bool + Sync,
+    found: impl Fn(usize, bool) + Sync,
+) {
     thread::scope(|scope| {
         for (at, name) in names.iter().enumerate() {
-            let found = &found;
+            let (is_so, found) = (&is_so, &found);
             let run = move || found(at, is_so(name));
             if thread::Builder::new().spawn_scoped(scope, run).is_err() {
                 break; // the limit of threads: the remaining names mean other machines
@@ -336,16 +348,17 @@ fn at_once(names: &[&str], is_so: fn(&str) -> bool, found: impl Fn(usize, bool) 
 
 /// Whether a name is known without a resolver.
 fn is_at_hand(name: &str) -> bool {
-    let is_own = name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&host::name());
-    is_own || name.parse::<IpAddr>().is_ok()
+    name.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || name.eq_ignore_ascii_case(&host::name())
 }
 
-/// The test of an address binds a socket, which succeeds only for the machine's own addresses.
-fn means_this_machine(name: &str) -> bool {
+/// Whether a name or an address means this machine, whose addresses are `own`.
+fn means_this_machine(name: &str, own: &OwnAddresses) -> bool {
     match name.parse() {
-        Ok(address) => is_own(address),
+        Ok(address) => own.has(address),
         Err(_) if is_at_hand(name) => true,
-        Err(_) => (name, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|one| is_own(one.ip()))),
+        Err(_) => (name, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|one| own.has(one.ip()))),
     }
 }
 

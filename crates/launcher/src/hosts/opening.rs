@@ -16,14 +16,15 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use oxmpi_daemon::diagnostics::{LogTarget, word_for};
 use oxmpi_daemon::stream::Stream;
 use oxmpi_daemon::{Running, Universe};
-use oxmpi_rt_proto::agent::AgentWay;
+use oxmpi_rt_proto::agent::{AgentStarts, AgentWay, BranchHost, DaemonStarts, StartCommand};
 
+use super::child::host_error;
 use super::step::RunningStep;
-use crate::launch::ProgramSearch;
+use crate::launch::{LaunchError, ProgramSearch};
 
 /// How to reach the agent of a host.
 #[derive(Clone, Debug)]
-pub enum Opening {
+pub(crate) enum Opening {
     /// A program that forwards its standard input and output to the agent, as ssh does.
     Command { path: PathBuf, args: Vec<OsString> },
     /// The user's daemon on a node starts the agent.
@@ -35,13 +36,21 @@ pub enum Opening {
     },
 }
 
+/// How the agents of a job's hosts are started.
+#[derive(Clone, Debug, Default)]
+pub struct Starts {
+    pub command: Option<StartCommand>,
+    /// The user's daemons, and the agent's program; `None`: that of the daemon.
+    pub daemons: Option<(Arc<Universe>, Option<PathBuf>)>,
+}
+
 /// Which agent serves a host of a job.
 #[derive(Clone, Debug)]
 pub enum HostAgent {
     /// None: it is the host of this process.
     Unneeded,
-    /// One that is started through this stream.
-    Opened(Opening),
+    /// One that is started in this way.
+    Opened(AgentWay),
     /// One that has called this process.
     Called,
 }
@@ -121,25 +130,8 @@ impl Opening {
         Ok(OpenedStream { stream, errors, carrier: Carrier::Process(process) })
     }
 
-    /// The way that an agent tells another one; `universe` is that of the sender's host.
-    pub(crate) fn of_way(way: AgentWay, universe: Option<&Arc<Universe>>) -> Option<Opening> {
-        Some(match way {
-            AgentWay::Command { path, args } => {
-                // The program may be at another path here.
-                let name = args.first().filter(|_| !path.exists());
-                let found = name.and_then(|name| ProgramSearch::default().find(name).ok());
-                Opening::Command { path: found.unwrap_or(path), args }
-            }
-            AgentWay::Daemon { node, program, .. } => Opening::Daemon {
-                universe: Arc::clone(universe?),
-                node: node as usize,
-                program: program.map(PathBuf::from),
-            },
-        })
-    }
-
     /// The command, for the user.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Opening::Command { args, .. } => shown(args),
             Opening::Daemon { node, .. } => {
@@ -149,7 +141,7 @@ impl Opening {
     }
 
     /// The user's remedy if opening fails.
-    pub fn remedy(&self) -> &'static str {
+    pub(crate) fn remedy(&self) -> &'static str {
         match self {
             Opening::Command { .. } => "install ssh, or name the program with --mca plm_rsh_agent",
             Opening::Daemon { .. } => {
@@ -180,18 +172,47 @@ impl Opening {
     }
 }
 
-impl From<&Opening> for AgentWay {
-    fn from(opening: &Opening) -> AgentWay {
-        match opening {
-            Opening::Command { path, args } => {
-                AgentWay::Command { path: path.clone(), args: args.clone() }
+impl Starts {
+    /// As the parent of this process has sent it.
+    pub(crate) fn received(AgentStarts { command, daemons }: AgentStarts) -> Starts {
+        let command = command.map(|command| {
+            // The program may be at another path here.
+            let name = command.args.first().filter(|_| !command.path.exists());
+            let found = name.and_then(|name| ProgramSearch::default().find(name).ok());
+            StartCommand { path: found.unwrap_or(command.path), ..command }
+        });
+        let daemons = daemons.and_then(|DaemonStarts { suffix, program }| {
+            let universe = Universe::find(&suffix).ok().flatten()?;
+            Some((Arc::new(universe), program.map(PathBuf::from)))
+        });
+        Starts { command, daemons }
+    }
+
+    /// For the agents of children.
+    pub(crate) fn to_send(&self) -> AgentStarts {
+        let daemons = self.daemons.as_ref().map(|(universe, program)| DaemonStarts {
+            suffix: universe.suffix().to_string(),
+            program: program.clone().map(PathBuf::into_os_string),
+        });
+        AgentStarts { command: self.command.clone(), daemons }
+    }
+
+    /// How the agent of a host is reached.
+    pub(crate) fn opening(&self, host: &BranchHost) -> Result<Opening, LaunchError> {
+        let opening = match &host.way {
+            AgentWay::Command { user } => self.command.as_ref().map(|command| Opening::Command {
+                path: command.path.clone(),
+                args: command.words(&host.name, user.as_deref()),
+            }),
+            AgentWay::Daemon { node } => {
+                self.daemons.as_ref().map(|(universe, program)| Opening::Daemon {
+                    universe: Arc::clone(universe),
+                    node: *node as usize,
+                    program: program.clone(),
+                })
             }
-            Opening::Daemon { universe, node, program } => AgentWay::Daemon {
-                suffix: universe.suffix().to_string(),
-                node: *node as u32,
-                program: program.clone().map(PathBuf::into_os_string),
-            },
-        }
+        };
+        opening.ok_or_else(|| host_error(&host.name, "no daemon of the user runs here".into()))
     }
 }
 

@@ -21,7 +21,7 @@ use tracing::info;
 
 use super::agent::{Agent, leave_stdio};
 use super::callers::{Callers, Invitation, call, key_pair};
-use super::child::{Child, HostToReach, host_error, timespec};
+use super::child::{Child, host_error, timespec};
 use super::head::{PATIENCE, Watch, interrupted};
 use super::opening::{Opening, shown};
 use crate::launch::{Deadline, Launch, LaunchError};
@@ -106,8 +106,8 @@ impl AgentStep {
         let mut args = self.args.clone();
         args.extend([CALL_OPTION.into(), OsString::from(invitation.to_string())]);
         let opening = Opening::Command { path: self.path.clone(), args };
-        let srun = HostToReach { node, name, opening };
-        let srun = Child::open(&srun, Duration::ZERO, Duration::ZERO, signals)?;
+        let limits = (Duration::ZERO, Duration::ZERO);
+        let srun = Child::open((node, name), &opening, limits, signals)?;
         let began = Instant::now();
         let mut starting =
             StartingStep { hosts, callers, srun, announced: BTreeMap::new(), called: Vec::new() };

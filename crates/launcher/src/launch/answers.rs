@@ -54,6 +54,56 @@ impl Launcher<'_> {
             return self.hand_over(rank, reply, fd.as_ref().map(AsFd::as_fd));
         }
         match request {
+            Request::Segment { .. }
+            | Request::Alarm { .. }
+            | Request::Listener
+            | Request::Postboxes
+            | Request::Abroad
+            | Request::Addresses { .. }
+            | Request::Death { .. }
+            | Request::Relay
+            | Request::Nodes { .. } => self.handle_peer_request(rank, request),
+            Request::Quiesced { step } => self.step_taken(rank, step),
+            Request::Abort { code, text } => {
+                let seen = self.glimpse(rank);
+                self.take_abort(JobEvent::Abort { rank, code, text, seen });
+            }
+            Request::Finished => self.note_finished(rank),
+            // An answer to a request of the head before the job started, when a process that is no
+            // agent had named the number. The sender waits for no reply.
+            Request::AgentCard { .. } => {}
+            // Only valid as the first message of a new connection.
+            Request::Enter { .. }
+            | Request::Return { .. }
+            | Request::Join { .. }
+            | Request::Head { .. } => {
+                let reason = "it has its control socket".into();
+                self.answer(rank, &Reply::Refused { rank, reason }, None);
+            }
+            Request::Say { .. } if self.launch.quiet => {}
+            Request::Say { text } => self.handle_event(JobEvent::Say { text }),
+            Request::Spawn
+            | Request::Parent
+            | Request::Bound { .. }
+            | Request::Bond { .. }
+            | Request::Released { .. } => self.handle_job_request(rank, request, came),
+            Request::OpenPort
+            | Request::ClosePort { .. }
+            | Request::Meet { .. }
+            | Request::Ticket { .. }
+            | Request::GiveBack { .. }
+            | Request::Publish { .. }
+            | Request::Unpublish { .. }
+            | Request::LookUp { .. } => self.handle_port_request(rank, request, came),
+            Request::Reach | Request::Names | Request::Numbers | Request::Secret { .. } => {
+                self.handle_meeting_request(rank, request, came)
+            }
+        }
+    }
+
+    /// Requests about the sender's peers, and for its own means to reach them.
+    fn handle_peer_request(&mut self, rank: u32, request: Request) {
+        match request {
             Request::Segment { rank: wanted } => {
                 let reason = self.why_gone(wanted);
                 self.answer(rank, &Reply::Refused { rank: wanted, reason }, None);
@@ -94,41 +144,7 @@ impl Launcher<'_> {
                 let nodes: Vec<u32> = numbers.map(|number| self.node_for(rank, number)).collect();
                 self.give(rank, &codec::encode(&nodes));
             }
-            Request::Quiesced { step } => self.step_taken(rank, step),
-            Request::Abort { code, text } => {
-                let seen = self.glimpse(rank);
-                self.take_abort(JobEvent::Abort { rank, code, text, seen });
-            }
-            Request::Finished => self.note_finished(rank),
-            // An answer to a request of the head before the job started, when a process that is no
-            // agent had named the number. The sender waits for no reply.
-            Request::AgentCard { .. } => {}
-            // Only valid as the first message of a new connection.
-            Request::Enter { .. }
-            | Request::Return { .. }
-            | Request::Join { .. }
-            | Request::Head { .. } => {
-                let reason = "it has its control socket".into();
-                self.answer(rank, &Reply::Refused { rank, reason }, None);
-            }
-            Request::Say { .. } if self.launch.quiet => {}
-            Request::Say { text } => self.handle_event(JobEvent::Say { text }),
-            Request::Spawn
-            | Request::Parent
-            | Request::Bound { .. }
-            | Request::Bond { .. }
-            | Request::Released { .. } => self.handle_job_request(rank, request, came),
-            Request::OpenPort
-            | Request::ClosePort { .. }
-            | Request::Meet { .. }
-            | Request::Ticket { .. }
-            | Request::GiveBack { .. }
-            | Request::Publish { .. }
-            | Request::Unpublish { .. }
-            | Request::LookUp { .. } => self.handle_port_request(rank, request, came),
-            Request::Reach | Request::Names | Request::Numbers | Request::Secret { .. } => {
-                self.handle_meeting_request(rank, request, came)
-            }
+            _ => {}
         }
     }
 

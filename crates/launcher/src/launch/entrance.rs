@@ -467,7 +467,7 @@ impl Launcher<'_> {
         let mut plugs = new_plugs(self.launch, &boots)?.into_iter();
         if self.launch.transport.has_daemons() {
             // The old relays have noted the ends of ranks.
-            self.relays.end(&self.guard);
+            self.relays.here.end(&self.guard);
             self.relays = super::relays::Relays::default();
         }
         for (number, (fd, segment)) in numbers.iter().zip(made) {

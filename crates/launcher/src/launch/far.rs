@@ -18,7 +18,7 @@ use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::start::{RankProcess, app_of};
 use crate::hosts::child::Child;
 use crate::hosts::head::RemoteAgent;
-use crate::job::{Glimpse, JobEvent};
+use crate::job::Glimpse;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_proto::agent::{
@@ -200,7 +200,7 @@ impl Launcher<'_> {
                 // Not of processes that are forgotten, given up, or of an abandoned spawn.
                 if self.is_of(rank, at) && self.members.get(&rank).is_some_and(|m| m.running) {
                     self.note_seen(rank, seen);
-                    self.request_of_far(rank, &request, blob);
+                    self.request_of_far(rank, request, blob);
                 }
             }
             FromAgent::Output { rank, is_error, bytes } => {
@@ -212,19 +212,17 @@ impl Launcher<'_> {
                 }
             }
             FromAgent::HostsLost { nodes, text } => self.lose_below(at, &nodes, text),
-            FromAgent::Answer { asker, reply } => self.forward_address(at, asker, &reply),
+            FromAgent::Answer { asker, reply } => self.forward_address(at, asker, reply),
             FromAgent::Relay { notice } => self.handle_relay_notice(node, &notice),
             FromAgent::RelayEnded { pid, exit } => {
                 self.note_relay_end(node, pid.cast_signed(), exit);
             }
             FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
-            FromAgent::Returned { number, error, values } => match error.is_empty() {
-                true => self.note_returns(number, &values),
-                false if self.calling.as_ref().is_some_and(|calling| calling.number == number) => {
-                    self.give_up_call(error);
-                }
+            FromAgent::Returned { number, values } => match values {
+                Ok(values) => self.note_returns(number, &values),
+                Err(error) if self.is_called(number) => self.give_up_call(error),
                 // About a call that was given up.
-                false => {}
+                Err(_) => {}
             },
             FromAgent::Stopped { .. }
             | FromAgent::Described { .. }
@@ -268,15 +266,12 @@ impl Launcher<'_> {
         self.handle_deferred(Instant::now());
     }
 
-    fn forward_address(&mut self, at: usize, asker: u32, reply: &[u8]) {
+    fn forward_address(&mut self, at: usize, asker: u32, reply: Reply) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
         let Some(place) = far.address_requests.iter().position(|(by, _)| *by == asker) else {
             return;
         };
         let (asker, wanted) = far.address_requests.swap_remove(place);
-        let refusal =
-            |error| Reply::Refused { rank: wanted, reason: format!("its agent: {error}") };
-        let reply = Reply::decode(reply).unwrap_or_else(refusal);
         self.send_addresses(asker, wanted, reply);
     }
 
@@ -288,13 +283,10 @@ impl Launcher<'_> {
         }
     }
 
-    fn request_of_far(&mut self, rank: u32, request: &[u8], contents: Option<Vec<u8>>) {
-        let came = contents.map(|bytes| blob::write(&bytes)).transpose();
-        match (Request::decode(request), came) {
-            (Ok(request), Ok(came)) => self.handle_request(rank, request, came),
-            (Err(error), _) => self
-                .handle_event(JobEvent::Say { text: format!("{}: {error}", self.job.name(rank)) }),
-            (_, Err(error)) => self.conclude(rank, Err(error.to_string())),
+    fn request_of_far(&mut self, rank: u32, request: Request, contents: Option<Vec<u8>>) {
+        match contents.map(|bytes| blob::write(&bytes)).transpose() {
+            Ok(came) => self.handle_request(rank, request, came),
+            Err(error) => self.conclude(rank, Err(error.to_string())),
         }
     }
 
@@ -314,12 +306,10 @@ impl Launcher<'_> {
             _ => Err("it is on another host".to_string()),
         };
         let message = match contents {
-            Ok(blob) => ToAgent::Answer { rank, reply: reply.encode(), blob },
-            Err(reason) => ToAgent::Answer {
-                rank,
-                reply: Reply::Refused { rank, reason }.encode(),
-                blob: None,
-            },
+            Ok(blob) => ToAgent::Answer { rank, reply: reply.clone(), blob },
+            Err(reason) => {
+                ToAgent::Answer { rank, reply: Reply::Refused { rank, reason }, blob: None }
+            }
         };
         self.note_answer_in_hold();
         self.post_home(rank, &message);

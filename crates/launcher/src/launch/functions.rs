@@ -113,6 +113,11 @@ impl Launcher<'_> {
         self.end_tool(id, &done);
     }
 
+    /// Whether the call with this number goes on.
+    pub(super) fn is_called(&self, number: u32) -> bool {
+        self.calling.as_ref().is_some_and(|calling| calling.number == number)
+    }
+
     pub(super) fn calling_time(&self) -> Option<Instant> {
         self.calling.as_ref()?.look
     }

@@ -135,7 +135,7 @@ impl Launcher<'_> {
     pub(super) fn own_children(&self) -> HashSet<i32> {
         let ranks =
             self.own.processes().filter(|rank| rank.is_child()).map(|rank| rank.process.pid);
-        let others = self.relays.pids().chain([self.guard.pid()]);
+        let others = self.relays.here.pids().chain([self.guard.pid()]);
         let carriers = self.far.iter().flatten().filter_map(|far| far.child.carrier());
         ranks.chain(others).chain(carriers).collect()
     }

@@ -37,7 +37,7 @@ use crate::hosts::pieces::FileReceiver;
 use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
-use oxmpi_rt_proto::held::{Held, HeldRank};
+use oxmpi_rt_proto::held::{Held, HeldHost, HeldRank};
 use oxmpi_rt_proto::tool::{FarImages, ToolReply, ToolRequest};
 use oxmpi_sys::process_stat::is_alive;
 
@@ -70,11 +70,22 @@ pub(super) struct HoldState {
     described_hosts: usize,
     /// Whether a process has an unread answer, or got one since it was described.
     is_unread: bool,
-    /// The agents' results of imaging, by host.
-    facts: Vec<FarImages>,
+    /// The agents' results of imaging.
+    images: FarImages,
     /// The directory for images that come in pieces, and the receiver for each agent.
     directory: PathBuf,
     incoming: BTreeMap<u32, FileReceiver>,
+}
+
+impl HoldState {
+    /// Notes the description of another host.
+    fn note_described(&mut self, host: &str, HeldHost { ranks, listeners }: HeldHost) {
+        self.described_hosts += 1;
+        self.is_unread |= ranks.is_none();
+        self.listeners.extend(listeners);
+        let named = |rank| HeldRank { host: Some(host.to_string()), ..rank };
+        self.far.extend(ranks.into_iter().flatten().map(named));
+    }
 }
 
 impl Launcher<'_> {
@@ -227,29 +238,18 @@ impl Launcher<'_> {
     /// Handles a message of the agent of a host.
     pub(super) fn handle_hold_message(&mut self, node: u32, message: FromAgent) {
         let (host, agents) = (self.name_of_host(node), self.agents());
-        let failed = match &message {
-            FromAgent::Stopped { round, error } | FromAgent::Described { round, error, .. } => {
-                (self.is_round(*round) && !error.is_empty())
-                    .then(|| format!("host {host}: {error}"))
-            }
-            _ => None,
-        };
-        if let Some(reason) = failed {
-            return self.break_hold(|| reason);
-        }
         let Some(hold) = &mut self.hold else { return };
+        let on_host = |error: String| format!("host {host}: {error}");
         match message {
-            FromAgent::Stopped { round, .. } if round == hold.round => hold.stopped_hosts += 1,
-            FromAgent::Described { round, is_unread, ranks, listeners, .. }
-                if round == hold.round =>
+            FromAgent::Stopped { round, result } if round == hold.round => match result {
+                Ok(()) => hold.stopped_hosts += 1,
+                Err(error) => self.break_hold(|| on_host(error)),
+            },
+            FromAgent::Described { round, description } if round == hold.round => match description
             {
-                hold.described_hosts += 1;
-                hold.is_unread |= is_unread;
-                hold.listeners.extend(listeners);
-                let ranks =
-                    ranks.into_iter().map(|rank| HeldRank { host: Some(host.clone()), ..rank });
-                hold.far.extend(ranks);
-            }
+                Ok(description) => hold.note_described(&host, description),
+                Err(error) => self.break_hold(|| on_host(error)),
+            },
             FromAgent::Piece { round, name, bytes } if round == hold.round => {
                 let directory = &hold.directory;
                 let incoming =
@@ -260,16 +260,21 @@ impl Launcher<'_> {
                     self.answer_tool(holder, &ToolReply::Refused { reason }, None);
                 }
             }
-            FromAgent::Imaged { round, error, facts } if round == hold.round => {
+            FromAgent::Imaged { round, images } if round == hold.round => {
                 let holder = hold.holder;
                 // A file that is open in this process would count as one of the job's.
                 hold.incoming.remove(&node);
-                hold.facts.push(FarImages { host: host.clone(), facts });
-                if !error.is_empty() {
-                    let reason = format!("host {host}: {error}");
-                    self.answer_tool(holder, &ToolReply::Refused { reason }, None);
-                } else if hold.facts.len() == agents {
-                    self.give_facts(holder);
+                match images {
+                    Ok(images) => {
+                        hold.images.push((host, images));
+                        if hold.images.len() == agents {
+                            self.give_images(holder);
+                        }
+                    }
+                    Err(error) => {
+                        let reason = on_host(error);
+                        self.answer_tool(holder, &ToolReply::Refused { reason }, None);
+                    }
                 }
             }
             // About an attempt that was given up.
@@ -277,14 +282,10 @@ impl Launcher<'_> {
         }
     }
 
-    fn is_round(&self, round: u32) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.round == round)
-    }
-
     /// Sends a tool the agents' results of imaging.
-    fn give_facts(&self, holder: u32) {
-        let facts = self.hold.as_ref().map(|hold| &*hold.facts).unwrap_or_default();
-        if let Err(reason) = self.give_tool(holder, &codec::encode(&facts)) {
+    fn give_images(&self, holder: u32) {
+        let images = self.hold.as_ref().map(|hold| &*hold.images).unwrap_or_default();
+        if let Err(reason) = self.give_tool(holder, &codec::encode(&images)) {
             self.answer_tool(holder, &ToolReply::Refused { reason }, None);
         }
     }

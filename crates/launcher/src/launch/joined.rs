@@ -26,7 +26,7 @@ use crate::hosts::callers::{Callers, Invitation, call};
 use crate::hosts::child::{Child, timespec};
 use crate::hosts::head::RemoteAgent;
 use crate::hosts::joiners::{Joiner, JoinerNews, Joiners};
-use crate::hosts::opening::HostAgent;
+use crate::hosts::opening::{HostAgent, Starts};
 
 /// The limit for one attempt to call the head, after which this process checks its signals and the
 /// processes that wait.
@@ -340,6 +340,7 @@ impl<'a> Gathering<'a> {
         let spread = (!self.children.is_empty()).then(|| Spread {
             hosts: here.into_iter().chain(called).collect(),
             nodes: self.nodes.into_values().collect(),
+            starts: Starts::default(),
             step: None,
         });
         let agents = RemoteAgent::of_children(launch, self.children);

@@ -327,7 +327,7 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn kill_all(mut self) {
-        self.relays.end(&self.guard);
+        self.relays.here.end(&self.guard);
         end::reap(self.own.processes(), self.guard);
     }
 
@@ -500,10 +500,12 @@ impl<'a> Launcher<'a> {
 
     /// Handles the end of a process of this launcher, here or on another host.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
-        let name = self.job.name(rank);
         debug!(rank, pid = seen.pid, ?exit, stage = ?seen.stage, "a rank has ended");
         self.note_contact(rank, seen.stage, true);
-        self.break_hold(|| format!("{name} has ended"));
+        if self.hold.is_some() {
+            let name = self.job.name(rank);
+            self.break_hold(|| format!("{name} has ended"));
+        }
         let may_be_bound = self.job.jobs() > 1 || self.links.is_any();
         if may_be_bound && seen.stage != MpiStage::Finalized {
             // A process that has released the bond must not die with this one: before a disconnect

@@ -106,9 +106,10 @@ pub(crate) fn listeners(
     let announced: Vec<_> =
         chosen.iter().map(|network| (hostmap.announced(&name, network.address), network)).collect();
     // The announced address is this host's own; or else a router between the hosts translates it.
+    let here = net::OwnAddresses::read();
     let own = announced
         .iter()
-        .map(|(address, network)| if net::is_own(*address) { *address } else { network.address });
+        .map(|(address, network)| if here.has(*address) { *address } else { network.address });
     let own: Vec<IpAddr> = own.collect();
     if has_near_sockets && let Some(address) = own.first() {
         net::reach_own(*address)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::host;
-use oxmpi_sys::net::is_own;
+use oxmpi_sys::net::OwnAddresses;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::info;
@@ -364,7 +364,7 @@ fn find_rooms(rooms: &[HostRoom], list: &str) -> Result<Vec<usize>, String> {
         };
         let is_this = name.eq_ignore_ascii_case("localhost")
             || name.eq_ignore_ascii_case(&host::name())
-            || name.parse().is_ok_and(|address: IpAddr| is_own(address));
+            || name.parse().is_ok_and(|address: IpAddr| OwnAddresses::read().has(address));
         let at = rooms.iter().position(|room| room.home.host.eq_ignore_ascii_case(name));
         let at = at.or_else(|| rooms.iter().position(|room| is_this && room.home.agent.is_none()));
         let names = || rooms.iter().map(|room| &*room.home.host).collect::<Vec<_>>().join(", ");

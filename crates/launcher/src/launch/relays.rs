@@ -8,18 +8,16 @@
 //! loss of its host counts as that of a host, and where others survive that, their relays are
 //! notified.
 
-use std::collections::{BTreeMap, HashSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 
 use oxmpi_fabric::encryption;
-use oxmpi_sys::spawn::Guard;
 use oxmpi_wire::relay::{Notice, Order};
 
 use super::launcher::Launcher;
-use super::relay::RelayProcess;
-use super::{LaunchError, plugs, start};
+use super::{LaunchError, plugs};
+use crate::host_relays::HostRelays;
 use crate::job::{Exit, JobEvent};
-use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::ToAgent;
 
 pub(super) const RELAY: u64 = 20;
@@ -27,22 +25,9 @@ pub(super) const RELAY_ENDED: u64 = 21;
 
 #[derive(Default)]
 pub(super) struct Relays {
-    /// The relays of this host, by node.
-    of: BTreeMap<u32, RelayProcess>,
+    pub(super) here: HostRelays,
     /// Errors that relays have reported before their ends, by node.
     errors: BTreeMap<u32, String>,
-    /// The processes that have their sockets.
-    supplied: HashSet<u32>,
-}
-
-impl Relays {
-    pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
-        self.of.values().map(RelayProcess::pid)
-    }
-
-    pub(super) fn end(&mut self, guard: &Guard) {
-        std::mem::take(&mut self.of).into_values().for_each(|relay| relay.end(guard));
-    }
 }
 
 impl Launcher<'_> {
@@ -79,16 +64,13 @@ impl Launcher<'_> {
             let (listener, address) = plugs.next().unzip();
             addresses.extend(address.map(|address| (node, address)));
             let begin = Order::Begin { job, node, nodes, secret, encrypt };
-            let relay = RelayProcess::start(self.signals, &self.guard, &begin, listener.as_ref())?;
+            let name = u64::from(node);
+            let events = (&self.events, (RELAY << 32 | name, RELAY_ENDED << 32 | name));
+            let with = (self.signals, &self.guard);
+            let pid = self.relays.here.start((node, &begin), with, listener.as_ref(), events)?;
             if self.launch.verbose {
-                self.print(&format!("mpirun: daemon of node {node}: pid {}\n", relay.pid()));
+                self.print(&format!("mpirun: daemon of node {node}: pid {pid}\n"));
             }
-            let listened =
-                self.listen(&self.events, relay.control(), RELAY, node.into()).and_then(|()| {
-                    self.listen(&self.events, relay.end_seen(), RELAY_ENDED, node.into())
-                });
-            self.relays.of.insert(node, relay);
-            start::kernel("watch a daemon", listened)?;
         }
         addresses.extend(self.far.iter().flatten().flat_map(|far| far.relays.clone()));
         for (node, addresses) in addresses {
@@ -112,10 +94,8 @@ impl Launcher<'_> {
         if !self.launch.transport.has_daemons() {
             return;
         }
-        for relay in self.relays.of.values() {
-            let _ = relay.send(order, None);
-        }
         let order = order.encode();
+        self.relays.here.pass(&order);
         self.post_all(&ToAgent::Relay { order });
     }
 
@@ -136,52 +116,27 @@ impl Launcher<'_> {
 
     /// Gives a process of this host its socket to the relay of its node.
     pub(super) fn give_relay(&mut self, rank: u32) {
-        let socket = self.connect_to_relay(rank);
-        let reply = match &socket {
-            Ok(_) => Reply::Relay,
-            Err(reason) => Reply::Refused { rank, reason: reason.clone() },
-        };
-        self.answer(rank, &reply, socket.as_ref().ok().map(AsFd::as_fd));
-    }
-
-    fn connect_to_relay(&mut self, rank: u32) -> Result<OwnedFd, String> {
         let node = self.members.get(&rank).map_or(0, |member| member.node);
-        let relay =
-            self.relays.of.get(&node).ok_or("the job was started without daemons (rpi lamd)")?;
-        if !self.relays.supplied.insert(rank) {
-            return Err("it has got its socket to the daemon".into());
-        }
-        relay.connect(rank)
+        let (reply, socket) = self.relays.here.supply(node, rank);
+        self.answer(rank, &reply, socket.as_ref().map(AsFd::as_fd));
     }
 
-    /// Reports the end of a process to its relay, which forwards the process's messages before
-    /// others learn of the end. An agent does this for its own processes.
+    /// Reports the end of a process of this host to its relay. An agent does this for its own
+    /// processes.
     pub(super) fn report_end_to_relay(&self, rank: u32) {
-        let Some(member) = self.members.get(&rank).filter(|member| member.host.is_none()) else {
-            return;
-        };
-        if let Some(relay) = self.relays.of.get(&member.node) {
-            let _ = relay.send(&Order::Ended { number: rank }, None);
+        if let Some(member) = self.members.get(&rank).filter(|member| member.host.is_none()) {
+            self.relays.here.report_end(member.node, rank);
         }
     }
 
     pub(super) fn read_relay(&mut self, node: u32) {
-        while let Some(relay) = self.relays.of.get(&node) {
-            match relay.next_notice() {
-                Some(notice) => self.handle_relay_notice(node, &notice),
-                None => {
-                    if !relay.runs() {
-                        let _ = rustix::event::epoll::delete(&self.events, relay.control());
-                    }
-                    return;
-                }
-            }
+        while let Some(notice) = self.relays.here.next_notice(node, &self.events) {
+            self.handle_relay_notice(node, &notice);
         }
     }
 
     pub(super) fn read_relays(&mut self) {
-        let nodes: Vec<u32> = self.relays.of.keys().copied().collect();
-        nodes.into_iter().for_each(|node| self.read_relay(node));
+        self.relays.here.nodes().into_iter().for_each(|node| self.read_relay(node));
     }
 
     pub(super) fn handle_relay_notice(&mut self, node: u32, notice: &[u8]) {
@@ -201,12 +156,9 @@ impl Launcher<'_> {
 
     pub(super) fn relay_ended(&mut self, node: u32) -> rustix::io::Result<()> {
         self.read_relay(node);
-        let Some(relay) = self.relays.of.get_mut(&node) else { return Ok(()) };
-        let Some(exit) = relay.take_end()? else { return Ok(()) };
-        let pid = relay.pid();
-        rustix::event::epoll::delete(&self.events, relay.end_seen())?;
-        let _ = rustix::event::epoll::delete(&self.events, relay.control());
-        self.note_relay_end(node, pid, exit);
+        if let Some((pid, exit)) = self.relays.here.take_end(node, &self.events)? {
+            self.note_relay_end(node, pid, exit);
+        }
         Ok(())
     }
 

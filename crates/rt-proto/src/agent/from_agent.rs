@@ -1,10 +1,11 @@
 //! Messages of an agent to the head: its ranks' progress, requests, output and ends.
 
 use super::{BranchReport, BranchRound, StreamError, UpRoute, decode, frame, open};
-use std::net::SocketAddr;
 
-use crate::held::HeldRank;
+use crate::held::HeldHost;
 use crate::process::{Exit, MpiStage};
+use oxmpi_checkpoint::ranks::HostImages;
+use oxmpi_rt_client::control::{Reply, Request};
 use serde::{Deserialize, Serialize};
 
 /// A message of an agent to the head.
@@ -32,13 +33,7 @@ pub enum FromAgent {
     /// Whole lines for the user.
     Text { text: String },
     /// A request or report of a process.
-    Request {
-        rank: u32,
-        /// Of [`oxmpi_rt_client::control`], encoded.
-        request: Vec<u8>,
-        blob: Option<Vec<u8>>,
-        seen: Seen,
-    },
+    Request { rank: u32, request: Request, blob: Option<Vec<u8>>, seen: Seen },
     /// Output of a process.
     Output {
         rank: u32,
@@ -53,30 +48,17 @@ pub enum FromAgent {
     /// they are lost only if they do not come.
     HostsLost { nodes: Vec<u32>, text: String },
     /// The answer to [`super::ToAgent::Where`].
-    Answer {
-        asker: u32,
-        /// Of [`oxmpi_rt_client::control`], encoded.
-        reply: Vec<u8>,
-    },
+    Answer { asker: u32, reply: Reply },
     /// A process has read this much of its standard input.
     InputTaken { rank: u32, bytes: u64 },
     /// All processes are stopped, and all their messages and output were forwarded before.
     Stopped {
         /// Numbers the attempts.
         round: u32,
-        /// Empty: success.
-        error: String,
+        result: Result<(), String>,
     },
     /// The answer to [`super::ToAgent::Describe`].
-    Described {
-        round: u32,
-        /// Empty: success.
-        error: String,
-        /// Whether a process has an unread answer, so that all must continue and be stopped again.
-        is_unread: bool,
-        ranks: Vec<HeldRank>,
-        listeners: Vec<SocketAddr>,
-    },
+    Described { round: u32, description: Result<HeldHost, String> },
     /// A piece of an image file, if images were not made in the directory of the set.
     Piece {
         round: u32,
@@ -89,18 +71,11 @@ pub enum FromAgent {
     /// A call of the program's checkpoint functions has returned on all ranks of the agent's host.
     Returned {
         number: u32,
-        /// Why a rank cannot call them; empty: all can.
-        error: String,
-        values: Vec<(u32, i32)>,
+        /// The value of each rank; an error if a rank cannot call them.
+        values: Result<Vec<(u32, i32)>, String>,
     },
     /// The processes are imaged, and all pieces were sent.
-    Imaged {
-        round: u32,
-        /// Empty: success.
-        error: String,
-        /// As in [`crate::tool::FarImages`].
-        facts: Vec<u8>,
-    },
+    Imaged { round: u32, images: Result<HostImages, String> },
     /// A sign of life, when nothing else was sent for a while.
     Alive {
         /// The whole branch has all messages up to this number of the head.

@@ -5,6 +5,7 @@ use super::{
     open,
 };
 use crate::tool::ImagePlace;
+use oxmpi_rt_client::control::Reply;
 use serde::{Deserialize, Serialize};
 
 /// A message of the head to an agent.
@@ -59,8 +60,7 @@ pub enum ToAgent {
     /// The answer to a process's request.
     Answer {
         rank: u32,
-        /// Of [`oxmpi_rt_client::control`], encoded.
-        reply: Vec<u8>,
+        reply: Reply,
         /// The contents of the file that comes with it, if any.
         blob: Option<Vec<u8>>,
     },

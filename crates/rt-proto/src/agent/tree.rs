@@ -112,6 +112,8 @@ pub struct Branch {
     pub node: u32,
     /// The most agents that one agent starts.
     pub fan_out: u32,
+    /// Empty without hosts below it.
+    pub starts: AgentStarts,
     /// The hosts below it, whose agents this agent starts, itself or through others.
     pub hosts: Vec<BranchHost>,
 }
@@ -128,21 +130,51 @@ pub struct BranchHost {
 /// How the agent of a host is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentWay {
-    /// By a program such as ssh, which forwards its standard input and output.
+    /// By [`AgentStarts::command`].
     Command {
-        /// On the host of the head.
-        #[serde(with = "codec::path")]
-        path: PathBuf,
-        /// The program's name first.
-        args: Vec<OsString>,
+        /// The login name there, if it differs from the user's own.
+        user: Option<String>,
     },
-    /// By the user's daemon on a node of the universe with this suffix.
-    Daemon {
-        suffix: String,
-        node: u32,
-        /// The agent's program; `None`: that of the daemon.
-        program: Option<OsString>,
-    },
+    /// By the user's daemon on this node of [`AgentStarts::daemons`].
+    Daemon { node: u32 },
+}
+
+/// What the starts of all agents of a job have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentStarts {
+    pub command: Option<StartCommand>,
+    pub daemons: Option<DaemonStarts>,
+}
+
+/// A program such as ssh, which starts an agent on a host and forwards its standard input and
+/// output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartCommand {
+    /// On the host of the head.
+    #[serde(with = "codec::path")]
+    pub path: PathBuf,
+    /// The program's name and its options.
+    pub args: Vec<OsString>,
+    /// The agent's command, which follows the name of the host.
+    pub agent: OsString,
+}
+
+/// The user's daemons, as starters of agents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonStarts {
+    /// The suffix of their universe.
+    pub suffix: String,
+    /// The agent's program; `None`: that of the daemon.
+    pub program: Option<OsString>,
+}
+
+impl StartCommand {
+    /// The words of the command for a host.
+    pub fn words(&self, host: &str, user: Option<&str>) -> Vec<OsString> {
+        let user = user.into_iter().flat_map(|user| ["-l", user]);
+        let options = self.args.iter().cloned().chain(user.map(OsString::from));
+        options.chain([host.into(), self.agent.clone()]).collect()
+    }
 }
 
 #[cfg(test)]

@@ -101,14 +101,15 @@ fn restart(
 #[test]
 fn jobs_on_several_hosts_are_imaged_and_go_on_on_other_hosts() {
     let Some((bed, criu)) = testbed().zip(criu()) else { return };
-    go_on_elsewhere(&bed, &criu, "sets");
+    go_on_elsewhere(&bed, &criu, "sets", "32");
 }
 
 /// Half of the ranks are on a host that is lost, and later the others on another one. Sets are made
-/// in the directory `base`.
-fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str) {
+/// in the directory `base`; one agent starts at most `fan_out` others.
+fn go_on_elsewhere(bed: &Testbed, criu: &Path, base: &str, fan_out: &str) {
     let program = bed.compile("jobs/cr_traffic");
-    let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
+    let tree = ["--mca", "mpi_agent_fan_out", fan_out];
+    let spread = [&["-H", "nodea:2,nodeb:2", "-stdin", "0"][..], &tree].concat();
     let (code, alone, err) =
         outcome(mpirun(bed, criu, &spread, (&program, "400")).output().unwrap());
     assert_eq!(code, Some(0), "{alone}{err}");
@@ -391,8 +392,19 @@ mod night {
     #[test]
     #[ignore = "cargo xtask nightly"]
     fn images_go_to_the_head_where_hosts_share_no_directory_for_sets() {
+        images_go_to_the_head("32");
+    }
+
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn images_go_to_the_head_through_another_host() {
+        images_go_to_the_head("1");
+    }
+
+    /// Hosts share no directory for sets.
+    fn images_go_to_the_head(fan_out: &str) {
         let Some((bed, criu)) = testbed().zip(criu()) else { return };
-        go_on_elsewhere(&bed, &criu, PRIVATE);
+        go_on_elsewhere(&bed, &criu, PRIVATE, fan_out);
         assert!([A, B].iter().all(|machine| bed.private_files(*machine).is_empty()));
         let names = std::fs::read_dir(bed.directory.join(PRIVATE)).unwrap();
         let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();

@@ -11,6 +11,9 @@ use crate::support::await_that;
 
 const HOSTS: u32 = 40;
 const FAN_OUT: usize = 3;
+/// A small tree: the head, hosts 1 and 4, hosts 2, 3, 5 and 6, and host 7 below host 6.
+const FEW_HOSTS: u32 = 7;
+const DEEPEST: u32 = 6;
 
 /// Prints the sum of all ranks' numbers. A rank with the number of the first argument then ends as
 /// the second one says, and the others wait for it.
@@ -31,6 +34,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     if (argc > 3) {
         if (rank == atoi(argv[1]) && !strcmp(argv[2], "exit")) exit(7);
+        if (rank == atoi(argv[1]) && !strcmp(argv[2], "kill")) raise(SIGKILL);
         MPI_Barrier(MPI_COMM_WORLD);
         sleep(50);
     }
@@ -76,12 +80,74 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Prints the input, waits for SIGUSR2, and then prints numbered lines.
+const SPEAKERS: &str = r#"
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t goes_on;
+static void note(int signal) { goes_on = signal; }
+
+int main(int argc, char **argv) {
+    char text[64];
+    int rank;
+    signal(SIGUSR2, note);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    while (fgets(text, sizeof text, stdin)) printf("rank %d: input %s", rank, text);
+    printf("rank %d: there\n", rank);
+    fflush(stdout);
+    while (!goes_on) usleep(1000);
+    for (int line = 0; line < 2000; line++) printf("rank %d: line %d\n", rank, line);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+/// Spawns a process on each of the hosts of the argument. Each child prints its parent process.
+const SPAWNER: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    MPI_Comm parent, all;
+    int rank, size, sum, one = 1;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_parent(&parent);
+    int is_child = parent != MPI_COMM_NULL;
+    if (is_child) {
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        printf("child %d of %d\n", rank, (int)getppid());
+    } else {
+        MPI_Info info;
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "host", argv[1]);
+        MPI_Comm_spawn(argv[0], argv + 1, 2, info, 0, MPI_COMM_WORLD, &parent, MPI_ERRCODES_IGNORE);
+    }
+    MPI_Intercomm_merge(parent, is_child, &all);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
+    MPI_Comm_size(all, &size);
+    MPI_Comm_rank(all, &rank);
+    if (rank == 0) printf("%d of %d together\n", sum, size);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
 struct Tree {
     programs: Programs,
+    hosts: u32,
     options: Vec<String>,
 }
 
 fn tree() -> Tree {
+    tree_of(HOSTS, FAN_OUT)
+}
+
+fn tree_of(hosts: u32, fan_out: usize) -> Tree {
     let programs = compile(&[]);
     programs.compile_text("sum", PROGRAM);
     programs.compile_text("survivors", SURVIVORS);
@@ -91,11 +157,11 @@ fn tree() -> Tree {
                  setsid sh -c \"echo \\$\\$ > '$file'; exec $*\" <&3 2>&4 3<&- 4>&- &\n\
                  exec 3<&- 4>&-; wait $!\n";
     let shell = programs.file("shell", shell.as_bytes(), 0o755);
-    let hosts: Vec<String> = (1..=HOSTS).map(|at| format!("10.99.0.{at}")).collect();
+    let names: Vec<String> = (1..=hosts).map(|at| format!("10.99.0.{at}")).collect();
     let options = ["--mca", "plm_rsh_agent", shell.to_str().unwrap(), "--mca", "mpi_agent_fan_out"]
         .map(String::from);
-    let options = [&options[..], &[FAN_OUT.to_string(), "-H".into(), hosts.join(",")]].concat();
-    Tree { programs, options }
+    let options = [&options[..], &[fan_out.to_string(), "-H".into(), names.join(",")]].concat();
+    Tree { programs, hosts, options }
 }
 
 impl Tree {
@@ -104,13 +170,17 @@ impl Tree {
     }
 
     fn run(&self, arguments: &[&str]) -> Outcome {
-        self.programs.run(HOSTS, &self.options(), "sum", arguments)
+        self.programs.run(self.hosts, &self.options(), "sum", arguments)
+    }
+
+    /// The process number of the agent of a host.
+    fn agent(&self, host: u32) -> i32 {
+        std::fs::read_to_string(self.pid_file(host)).unwrap().trim().parse().unwrap()
     }
 
     /// Kills the agent of a host.
     fn kill(&self, host: u32) {
-        let pid = std::fs::read_to_string(self.pid_file(host)).unwrap();
-        kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+        kill_process(Pid::from_raw(self.agent(host)).unwrap(), Signal::KILL).unwrap();
     }
 
     fn pid_file(&self, host: u32) -> PathBuf {
@@ -120,7 +190,7 @@ impl Tree {
     /// No agent of a host is left.
     fn has_ended(&self) {
         await_that("all agents have ended", || {
-            (1..=HOSTS).all(|host| {
+            (1..=self.hosts).all(|host| {
                 let Ok(pid) = std::fs::read_to_string(self.pid_file(host)) else { return true };
                 let words = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
                 words.is_ok_and(|words| !words.contains("oxmpi\0agent")) || !is_there(&pid)
@@ -225,6 +295,85 @@ fn agents_below_a_lost_one_go_to_its_parent_and_their_ranks_survive() {
     for host in [1, 2, 19] {
         let lost = format!("host 10.99.0.{host} is lost, with 1 rank");
         assert_eq!(outcome.err.matches(&lost).count(), 1, "{}", outcome.err);
+    }
+    tree.has_ended();
+}
+
+#[test]
+fn signals_input_and_output_pass_through_the_tree_in_order() {
+    let tree = tree_of(FEW_HOSTS, 2);
+    tree.programs.compile_text("speakers", SPEAKERS);
+    let input = tree.programs.file("input", b"one\ntwo\n", 0o644);
+    let deepest = DEEPEST.to_string();
+    let options = [tree.options(), vec!["-stdin", &deepest]].concat();
+    let mpirun = tree.programs.mpirun(FEW_HOSTS, &options, "speakers", &[]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "file=$1; shift; exec \"$@\" < $file", "sh"]).arg(input);
+    command.arg(mpirun.get_program()).args(mpirun.get_args());
+    let mut job = tree.programs.start(command);
+    (0..FEW_HOSTS + 2).for_each(|_| _ = job.line());
+    job.signal(Signal::USR2);
+    let outcome = job.end();
+    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    for rank in 0..FEW_HOSTS {
+        let begin = format!("rank {rank}: ");
+        let said: Vec<&str> =
+            outcome.out.lines().filter_map(|line| line.strip_prefix(&begin)).collect();
+        let input: &[&str] = if rank == DEEPEST { &["input one", "input two"] } else { &[] };
+        let lines: Vec<String> = (0..2000).map(|line| format!("line {line}")).collect();
+        let lines = ["there"].into_iter().chain(lines.iter().map(String::as_str));
+        assert!(input.iter().copied().chain(lines).eq(said), "rank {rank}");
+    }
+    tree.has_ended();
+}
+
+#[test]
+fn the_death_of_a_deep_rank_and_a_signal_to_mpirun_end_all_ranks() {
+    let tree = tree_of(FEW_HOSTS, 2);
+    let outcome = tree.run(&[&DEEPEST.to_string(), "kill", "-"]);
+    outcome.reports(137, "rank 6 (pid ");
+    assert!(outcome.err.contains("host 10.99.0.7) "), "{}", outcome.err);
+    tree.has_ended();
+    let command = tree.programs.mpirun(FEW_HOSTS, &tree.options(), "sum", &["0", "stay", "-"]);
+    let mut job = tree.programs.start(command);
+    (0..FEW_HOSTS).for_each(|_| _ = job.line());
+    job.signal(Signal::TERM);
+    let outcome = job.end();
+    assert_eq!(outcome.code, 143, "{outcome:?}");
+    let said = "mpirun: SIGTERM; ending 7 ranks (once more to kill them at once)\n";
+    assert_eq!(outcome.err, said);
+    tree.has_ended();
+}
+
+#[test]
+fn an_inner_agent_takes_only_its_own_branch_with_it() {
+    let tree = tree_of(FEW_HOSTS, 2);
+    let command = tree.programs.mpirun(FEW_HOSTS, &tree.options(), "sum", &["0", "stay", "-"]);
+    let mut job = tree.programs.start(command);
+    (0..FEW_HOSTS).for_each(|_| _ = job.line());
+    tree.kill(6);
+    let outcome = job.end();
+    assert_ne!(outcome.code, 0, "{outcome:?}");
+    outcome.reports_once();
+    let words = "with it another host, which was reached through it";
+    assert!(outcome.err.contains("host 10.99.0.6 is lost, with 2 ranks"), "{}", outcome.err);
+    assert!(outcome.err.contains(words), "{}", outcome.err);
+    tree.has_ended();
+}
+
+#[test]
+fn processes_are_spawned_on_deep_hosts() {
+    let tree = tree_of(FEW_HOSTS, 2);
+    tree.programs.compile_text("spawner", SPAWNER);
+    let hosts = ["10.99.0.7,10.99.0.3"];
+    let outcome = tree.programs.run(FEW_HOSTS, &tree.options(), "spawner", &hosts);
+    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    for line in [
+        format!("child 0 of {}", tree.agent(7)),
+        format!("child 1 of {}", tree.agent(3)),
+        format!("{0} of {0} together", FEW_HOSTS + 2),
+    ] {
+        assert_eq!(lines_with(&outcome.out, &line), 1, "{line}: {}", outcome.out);
     }
     tree.has_ended();
 }

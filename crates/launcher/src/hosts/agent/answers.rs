@@ -18,7 +18,7 @@ impl Agent<'_> {
         match self.ranks.control(rank) {
             Control::Message(bytes, came) => {
                 match Request::decode(&bytes) {
-                    Ok(request) => self.handle_request(rank, &request, bytes, came),
+                    Ok(request) => self.handle_request(rank, request, came),
                     Err(error) => {
                         let text = format!("mpirun: rank {rank}: {error}\n");
                         self.post(&FromAgent::Text { text });
@@ -35,23 +35,20 @@ impl Agent<'_> {
         }
     }
 
-    fn handle_request(
-        &mut self,
-        rank: u32,
-        request: &Request,
-        bytes: Vec<u8>,
-        came: Option<OwnedFd>,
-    ) {
-        if let Some((reply, fd)) = self.ranks.answer_to(rank, request, (INCARNATION, &self.secret))
-        {
+    fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+        let identity = (INCARNATION, &self.secret);
+        if let Some((reply, fd)) = self.ranks.answer_to(rank, &request, identity) {
             return self.answer(rank, &reply, fd.as_ref().map(AsFd::as_fd));
         }
-        match *request {
+        match request {
             Request::Segment { rank: wanted } | Request::Alarm { rank: wanted } => {
                 self.answer(rank, &elsewhere(wanted), None);
             }
             Request::Abroad => self.give_abroad(rank),
-            Request::Relay => self.give_relay(rank),
+            Request::Relay => {
+                let (reply, socket) = self.relays.supply(self.own_node(), rank);
+                self.answer(rank, &reply, socket.as_ref().map(AsFd::as_fd));
+            }
             Request::Addresses { rank: wanted } if self.ranks.knows(wanted) => {
                 let reply = self.whereabouts(wanted, false);
                 self.answer(rank, &reply, None);
@@ -63,14 +60,14 @@ impl Agent<'_> {
             }
             Request::Nodes { from } if (from as usize) < self.nodes.len() => {
                 let nodes = codec::encode(&self.nodes[from as usize..].to_vec());
-                self.pass_answer(rank, &Reply::Given.encode(), Some(nodes));
+                self.pass_answer(rank, Reply::Given, Some(nodes));
             }
-            _ => self.forward(rank, bytes, came),
+            request => self.forward(rank, request, came),
         }
     }
 
     /// Sends a request to the head.
-    fn forward(&mut self, rank: u32, request: Vec<u8>, came: Option<OwnedFd>) {
+    fn forward(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
         let seen = self.ranks.get(rank).map(LocalRank::seen).unwrap_or_default();
         self.sent.insert(rank, seen);
         match came.map(blob::read).transpose() {
@@ -117,16 +114,14 @@ impl Agent<'_> {
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
-    pub(super) fn pass_answer(&mut self, rank: u32, reply: &[u8], contents: Option<Vec<u8>>) {
-        if let Ok(Reply::Addresses { rank: wanted, addresses, contact: None }) =
-            Reply::decode(reply)
-        {
+    pub(super) fn pass_answer(&mut self, rank: u32, reply: Reply, contents: Option<Vec<u8>>) {
+        if let Reply::Addresses { rank: wanted, addresses, contact: None } = &reply {
             // Its other ranks need not request the same.
-            self.answered.insert((rank, wanted));
-            self.addresses.insert(wanted, addresses);
+            self.answered.insert((rank, *wanted));
+            self.addresses.insert(*wanted, addresses.clone());
         }
         match contents.map(|bytes| blob::write(&bytes)).transpose() {
-            Ok(fd) => self.ranks.answer(rank, reply, fd.as_ref().map(AsFd::as_fd)),
+            Ok(fd) => self.answer(rank, &reply, fd.as_ref().map(AsFd::as_fd)),
             Err(error) => {
                 self.answer(rank, &Reply::Refused { rank, reason: error.to_string() }, None)
             }

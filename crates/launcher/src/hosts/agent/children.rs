@@ -1,24 +1,22 @@
 //! The agents below an agent: started, watched and ended by it.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use tracing::{info, warn};
 
-use super::super::child::{Child, FromChild, HostToReach};
+use super::super::child::{Child, FromChild};
 use super::super::lifeline::Lifeline;
 use super::super::lifelines::Lifelines;
-use super::super::opening::Opening;
+use super::super::opening::Starts;
 use super::super::tree::Junction;
 use super::{Agent, CHILD, CHILD_ERRORS, LIFELINE, LIFELINES, WINDOW};
 use crate::launch::parts::is_ready;
 use crate::launch::{Launch, LaunchError};
-use oxmpi_daemon::{PATIENCE as DAEMON_PATIENCE, Universe};
+use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
 use oxmpi_rt_proto::agent::{
-    AgentWay, Branch, BranchHost, BranchReport, BranchRound, FromAgent, OfferedLifelines,
-    Receivers, Seen,
+    Branch, BranchHost, BranchReport, BranchRound, FromAgent, OfferedLifelines, Receivers, Seen,
 };
 
 /// How long the good end of a process waits for others, to be sent with them, if the branch has
@@ -33,32 +31,21 @@ const FROM_HERE: &str = "with '--mca mpi_agent_fan_out 65535' mpirun starts all 
 impl Agent<'_> {
     /// Takes the place in the tree, and starts the agents below.
     pub(super) fn begin_branch(&mut self, branch: Branch) {
-        let Branch { node, fan_out, hosts } = branch;
+        let Branch { node, fan_out, starts, hosts } = branch;
         self.node = Some(node);
         if hosts.is_empty() {
             self.junction = Junction::new(node, Vec::new(), fan_out as usize);
             return;
         }
         info!(hosts = hosts.len(), fan_out, "starting the agents below this one");
-        let suffix = hosts.iter().find_map(|host| match &host.way {
-            AgentWay::Daemon { suffix, .. } => Some(suffix.clone()),
-            AgentWay::Command { .. } => None,
-        });
-        let universe = suffix.and_then(|suffix| Universe::find(&suffix).ok().flatten());
-        let universe = universe.map(Arc::new);
-        let mut to_reach = Vec::new();
-        for BranchHost { node, name, way } in hosts {
-            match Opening::of_way(way, universe.as_ref()) {
-                Some(opening) => to_reach.push(HostToReach { node, name, opening }),
-                None => return self.fail_below(node, "no daemon of the user runs here".into()),
-            }
-        }
-        let mut of = node;
-        let open = |host: &HostToReach| {
+        let (starts, mut of) = (Starts::received(starts), node);
+        let open = |host: &BranchHost| {
             of = host.node;
-            Child::open(host, self.silence, DAEMON_PATIENCE, self.signals)
+            let limits = (self.silence, DAEMON_PATIENCE);
+            let named = (host.node, host.name.clone());
+            Child::open(named, &starts.opening(host)?, limits, self.signals)
         };
-        let children = match Child::open_all(to_reach, fan_out as usize, open) {
+        let children = match Child::open_all(hosts, (&starts, fan_out as usize), open) {
             Ok(children) => children,
             Err(error) => return self.fail_below(of, text_of(error)),
         };

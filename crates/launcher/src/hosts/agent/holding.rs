@@ -16,11 +16,13 @@ use crate::checkpoint::ranks::image_here;
 use crate::host_ranks::LocalRank;
 use crate::launch::HeldRank;
 use crate::launch::parts::{HeldInput, describe, recover, send, stop};
+use oxmpi_checkpoint::ranks::HostImages;
 use oxmpi_rt_proto::agent::FromAgent;
+use oxmpi_rt_proto::held::HeldHost;
 use oxmpi_rt_proto::tool::ImagePlace;
 
-/// The results for the tool, and the directory of the images if it is not that of the set.
-type ImagingResult = (Vec<u8>, Option<ImageDirectory>);
+/// The images, and their directory if it is not that of the set.
+type ImagingResult = (HostImages, Option<ImageDirectory>);
 
 /// Imaging in a thread of its own: the agent serves the head meanwhile.
 pub(super) struct Imaging {
@@ -38,7 +40,7 @@ pub(super) struct Imaging {
 pub(super) struct ImageTransfer {
     round: u32,
     files: FileSender,
-    facts: Vec<u8>,
+    images: HostImages,
     _scratch: ImageDirectory,
 }
 
@@ -50,15 +52,9 @@ impl Agent<'_> {
         self.go_on();
         if self.imaging.is_some() {
             let error = "CRIU still makes images there for a checkpoint that was given up: try again when it has ended";
-            return self.post(&FromAgent::Stopped { round, error: error.into() });
+            return self.post(&FromAgent::Stopped { round, result: Err(error.into()) });
         }
-        let error = match stop(&self.ranks.pids(), None) {
-            Ok(stopped) => {
-                self.stopped = stopped;
-                String::new()
-            }
-            Err(error) => error,
-        };
+        let result = stop(&self.ranks.pids(), None).map(|stopped| self.stopped = stopped);
         for rank in self.ranks.numbers() {
             while self.control_once(rank) {}
             for kind in [0, 1] {
@@ -68,20 +64,17 @@ impl Agent<'_> {
                 }
             }
         }
-        self.post(&FromAgent::Stopped { round, error });
+        self.post(&FromAgent::Stopped { round, result });
     }
 
     pub(super) fn describe(&mut self, round: u32) {
         let is_unread = self.ranks.has_unread_answers();
-        let described = if is_unread { Ok(Vec::new()) } else { self.describe_all() };
-        let (error, ranks) = match described {
-            Ok(ranks) => (String::new(), ranks),
-            Err(error) => (error, Vec::new()),
-        };
-        info!(round, error, is_unread, ranks = ranks.len(), "described the stopped ranks");
-        self.described.clone_from(&ranks);
+        let ranks = if is_unread { Ok(None) } else { self.describe_all().map(Some) };
+        info!(round, is_unread, error = ranks.as_ref().err(), "described the stopped ranks");
+        self.described = ranks.as_ref().ok().cloned().flatten().unwrap_or_default();
         let listeners = self.ranks.listeners();
-        self.post(&FromAgent::Described { round, error, is_unread, ranks, listeners });
+        let description = ranks.map(|ranks| HeldHost { ranks, listeners });
+        self.post(&FromAgent::Described { round, description });
     }
 
     fn describe_all(&self) -> Result<Vec<HeldRank>, String> {
@@ -140,8 +133,7 @@ impl Agent<'_> {
         match begun {
             Ok(imaging) => self.imaging = Some(imaging),
             Err(error) => {
-                let error = error.to_string();
-                self.post(&FromAgent::Imaged { round, error, facts: Vec::new() });
+                self.post(&FromAgent::Imaged { round, images: Err(error.to_string()) });
             }
         }
     }
@@ -162,23 +154,17 @@ impl Agent<'_> {
         if is_given_up.load(Ordering::Relaxed) {
             return self.go_on();
         }
-        let begun = made.and_then(|(facts, files)| match files {
-            None => Ok((facts, None)),
-            Some(scratch) => {
-                let files =
-                    FileSender::all_of(scratch.path()).map_err(|error| error.to_string())?;
-                Ok((Vec::new(), Some(ImageTransfer { round, files, facts, _scratch: scratch })))
-            }
-        });
-        let (error, facts) = match begun {
-            Ok((facts, None)) => (String::new(), facts),
-            Ok((_, sending)) => {
-                self.sending = sending;
-                return;
-            }
-            Err(error) => (error, Vec::new()),
+        let images = match made {
+            Ok((images, Some(scratch))) => match FileSender::all_of(scratch.path()) {
+                Ok(files) => {
+                    self.sending = Some(ImageTransfer { round, files, images, _scratch: scratch });
+                    return;
+                }
+                Err(error) => Err(error.to_string()),
+            },
+            made => made.map(|(images, _)| images),
         };
-        self.post(&FromAgent::Imaged { round, error, facts });
+        self.post(&FromAgent::Imaged { round, images });
     }
 
     /// Sends a signal to processes, after imaging if that is going on. SIGKILL does not wait.
@@ -197,13 +183,13 @@ impl Agent<'_> {
             let message = match sending.files.next() {
                 Ok(Some((name, bytes))) => FromAgent::Piece { round, name, bytes },
                 Ok(None) => {
-                    let facts = std::mem::take(&mut sending.facts);
+                    let images = std::mem::take(&mut sending.images);
                     self.sending = None;
-                    FromAgent::Imaged { round, error: String::new(), facts }
+                    FromAgent::Imaged { round, images: Ok(images) }
                 }
                 Err(error) => {
                     self.sending = None;
-                    FromAgent::Imaged { round, error: error.to_string(), facts: Vec::new() }
+                    FromAgent::Imaged { round, images: Err(error.to_string()) }
                 }
             };
             self.post(&message);
@@ -220,19 +206,18 @@ impl Agent<'_> {
     pub(super) fn check_calls(&mut self) {
         let Some(number) = self.calling else { return };
         let count = self.ranks.running().count();
-        let (error, values) = match self.ranks.returned(number) {
-            Ok(values) if values.len() < count => return,
-            Ok(values) => (String::new(), values),
-            Err(error) => (error, Vec::new()),
-        };
+        let values = self.ranks.returned(number);
+        if values.as_ref().is_ok_and(|values| values.len() < count) {
+            return;
+        }
         self.calling = None;
-        self.post(&FromAgent::Returned { number, error, values });
+        self.post(&FromAgent::Returned { number, values });
     }
 
     /// Writes a piece of an image that is to be restored here.
     pub(super) fn receive_piece(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         if self.received.is_none() {
-            let order = self.ready.as_ref().and_then(|ready| ready.order.restore.as_ref());
+            let order = self.ready.as_ref().and_then(|ready| ready.job.order.restore.as_ref());
             let beside =
                 order.and_then(|restore| restore.images.set.parent()).unwrap_or("/".as_ref());
             let scratch = ImageDirectory::make_in(&[beside, &std::env::temp_dir()])?;

@@ -105,7 +105,7 @@ impl Agent<'_> {
         self.inputs.remove(&rank);
         if let Some(seen) = self.ranks.get(rank).map(LocalRank::seen) {
             debug!(rank, pid = seen.pid, ?exit, stage = ?seen.stage, "a rank has ended");
-            self.report_end_to_relay(rank);
+            self.relays.report_end(self.own_node(), rank);
             self.note_event(ProcessEvent::Exited { rank, exit, seen });
         }
         Ok(())

@@ -99,6 +99,7 @@ impl Launcher<'_> {
         let host = nodes.first().map(|node| self.name_of_host(*node)).unwrap_or_default();
         let text = match nodes.len() {
             0 | 1 => text,
+            2 => format!("{text}; with it another host, which was reached through it"),
             all => format!("{text}; with it {} hosts that were reached through it", all - 1),
         };
         warn!(host, why = text, "an agent is lost");
