@@ -220,18 +220,17 @@ pub(super) fn run(options: &ConformanceOptions, codes: &[FortranCode]) -> Result
 /// The shares of the nightly run in which codes run: what a share has more than its own part is
 /// built and tested in less than five minutes of two processors. With flang those codes run that
 /// have passed all their tests with it.
-const NIGHTLY: [(u32, FortranCode, FortranCompiler); 11] = [
+const NIGHTLY: [(u32, FortranCode, FortranCompiler); 10] = [
     (0, FortranCode::Hdf5, Gfortran),
     (1, FortranCode::Pnetcdf, Gfortran),
     (1, FortranCode::Hdf5, Flang19),
-    (3, FortranCode::Dbcsr, Flang19),
+    (3, FortranCode::Dbcsr, Gfortran),
     (4, FortranCode::Scalapack, Gfortran),
     (5, FortranCode::Mumps, Gfortran),
     (6, FortranCode::Elpa, Gfortran),
     (7, FortranCode::Pnetcdf, Flang19),
     (8, FortranCode::Petsc, Gfortran),
     (9, FortranCode::Espresso, Gfortran),
-    (0, FortranCode::Dbcsr, Gfortran),
 ];
 
 /// The codes of a share of the nightly run, each with the name of its step and its run.
