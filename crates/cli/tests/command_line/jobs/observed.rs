@@ -26,6 +26,7 @@ const OBSERVED: &[Row] = &[
         "a_program_of_another_mpi_library_is_refused",
         &["mpi_allow_singletons"],
     ),
+    ("jobs/other_launchers.rs", "no_foreign_leaves_the_library_path", &["mpi_foreign"]),
     (
         "launched_by.rs",
         "without_its_library_a_protocol_is_refused_with_the_line_to_type",

@@ -201,7 +201,7 @@ fn no_foreign_leaves_the_library_path() {
     let own = prefix().join("lib").display().to_string();
     assert!(!variables(&["--no-foreign"]).contains(&own));
     of_other_library(&p, "libmpi.so.40", RUNPATH);
-    let outcome = p.run(2, &["--no-foreign"], "foreign", &[]);
+    let outcome = p.run(2, &["--mca", "mpi_foreign", "0"], "foreign", &[]);
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
     assert!(outcome.err.contains("libmpi.so.40"), "{outcome:?}");
 }
