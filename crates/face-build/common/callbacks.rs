@@ -10,6 +10,7 @@ use crate::cxx;
 use crate::handles::*;
 use crate::statuses::*;
 use oxmpi_abi::types::{Aint, Count, Offset, Status};
+use oxmpi_foreign::{boxed, free};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
@@ -18,14 +19,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function of the program, of any type; null for some predefined functions.
 pub(crate) type Function = *const c_void;
-
-fn boxed<T>(state: T) -> *mut c_void {
-    Box::into_raw(Box::new(state)).cast()
-}
-
-unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
-    drop(unsafe { Box::from_raw(state.cast::<T>()) });
-}
 
 /// A function of the program, and that of its C++ library which calls it, if there is one.
 pub(crate) struct FunctionState {

@@ -9,15 +9,8 @@ use crate::types::GrequestQueryFunction;
 use oxmpi_abi::types::{
     Aint, DatarepExtentFunction, GrequestCancelFunction, GrequestFreeFunction, Offset, Status,
 };
+use oxmpi_foreign::{boxed, free};
 use std::ffi::{c_char, c_int, c_void};
-
-fn boxed<T>(state: T) -> *mut c_void {
-    Box::into_raw(Box::new(state)).cast()
-}
-
-unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
-    drop(unsafe { Box::from_raw(state.cast::<T>()) });
-}
 
 // Attributes.
 

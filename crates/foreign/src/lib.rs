@@ -3,7 +3,7 @@
 //!
 //! A handle of the standard ABI is a `usize` here.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,6 +51,19 @@ impl Drop for EndsPanics {
             std::process::abort();
         }
     }
+}
+
+/// Moves the state of a callback to the heap. [`free`] frees it.
+pub fn boxed<T>(state: T) -> *mut c_void {
+    Box::into_raw(Box::new(state)).cast()
+}
+
+/// The destructor of a state.
+/// # Safety
+/// [`boxed`] has returned the address for a state of this type, and nobody uses it any more.
+pub unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
+    // SAFETY: by the contract of this function.
+    drop(unsafe { Box::from_raw(state.cast::<T>()) });
 }
 
 /// Room for a C string that a function stores.

@@ -11,6 +11,7 @@ use super::*;
 use crate::cells::cells;
 use crate::creators::*;
 use crate::types::{Aint, Count, Offset};
+pub(super) use oxmpi_foreign::{boxed, free};
 use std::mem::transmute;
 
 /// The procedure of a program, of any type.
@@ -22,14 +23,6 @@ cells! {
     // Entry points of this library.
     conversion_fn_null = ".globl" "mpi_conversion_fn_null_";
     conversion_fn_null_c = ".globl" "mpi_conversion_fn_null_c_";
-}
-
-pub(super) fn boxed<T>(state: T) -> *mut c_void {
-    Box::into_raw(Box::new(state)).cast()
-}
-
-pub(super) unsafe extern "C-unwind" fn free<T>(state: *mut c_void) {
-    drop(unsafe { Box::from_raw(state.cast::<T>()) });
 }
 
 fn lacks(procedure: &str, function: &str) -> c_int {
