@@ -85,6 +85,7 @@ static FACES: [Face; 2] = [
             ("fortran_abi", "MPI_Abi_get_version and its like"),
             ("handles_int", "handles that are no integers there"),
             ("info_basic", "MPI_Abi_get_info"),
+            ("init_state", "MPI_Get_version returns 4.0 there"),
             ("mpit_categories", "no MPI_T events"),
             ("mpit_events", "no MPI_T events"),
             ("mpit_init", "no MPI_T events"),

@@ -226,7 +226,7 @@ pub(crate) fn compile_once(
     let mut key = DefaultHasher::new();
     format!("{compiler:?}").hash(&mut key);
     let mut inputs = vec![source.to_path_buf()];
-    let shared = [root().join("tests/c"), prefix().join("include")];
+    let shared = [root().join("tests/c"), root().join("tests/faces"), prefix().join("include")];
     for place in shared.iter().map(PathBuf::as_path).chain(source.parent()) {
         let files = fs::read_dir(place).map_err(failed)?.flatten().map(|entry| entry.path());
         inputs.extend(

@@ -69,8 +69,8 @@ mod night {
         let lines = PROTOCOLS.map(|protocol| {
             format!(
                 ": >ready; srun -N2 -n4 --overcommit --mpi={protocol} sh -c 'test $SLURM_PROCID != 3 || sleep 2; exec \"$joined\" 4' & job=$!;
-                 until ss -ltnpH | grep -q mpirun; do sleep 0.02; done;
-                 {ATTACKER} flood $(ss -ltnpH | sed -n '/mpirun/s/.*:\\([0-9]*\\) .*/\\1/p' | sort -u) >ready & attacker=$!;
+                 until ss -ltnpH | grep -q oxmpi; do sleep 0.02; done;
+                 {ATTACKER} flood $(ss -ltnpH | sed -n '/oxmpi/s/.*:\\([0-9]*\\) .*/\\1/p' | sort -u) >ready & attacker=$!;
                  wait $job; code=$?; grep -q ready ready || exit 9; kill -0 $attacker && kill $attacker; wait; exit $code"
             )
             .replace('\n', " ")
