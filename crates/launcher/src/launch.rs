@@ -26,7 +26,6 @@ mod far;
 mod files;
 mod finishing;
 mod functions;
-mod heirs;
 mod hold;
 mod input;
 mod joined;
@@ -45,17 +44,17 @@ mod relays;
 mod resume;
 mod spawning;
 mod start;
-mod still;
 mod times;
 mod watching;
 
-/// Functions that an agent on another host shares with the launcher.
+/// Functions that the launcher of a host, here or in an agent, shares with `mpirun`.
 pub(crate) mod parts {
     pub(crate) use super::abroad::{Reach, give_abroad, reach_abroad};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
     pub(crate) use super::binding::Binding;
-    pub(crate) use super::functions::{LOOK as CALL_LOOK, returned};
+    pub(crate) use super::functions::returned;
     pub(crate) use super::input::Inputs;
+    pub(crate) use super::other_library::{STANDARD, is_standard};
     pub(crate) use super::output::{Came, is_ready, read_some};
     pub(crate) use super::places::RankPlace;
     pub(crate) use super::plugs::{Plug, listen_for_agents, listener, plugs};
@@ -65,7 +64,6 @@ pub(crate) mod parts {
         Crew, Outputs, PreparedRanks, RankProcess, Recruits, boot, draw_secret, exit_of,
         raise_open_files,
     };
-    pub(crate) use super::still::{Input as HeldInput, describe, recover, send, stop};
 }
 
 use std::ffi::OsString;

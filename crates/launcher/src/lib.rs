@@ -1,16 +1,16 @@
 //! The launcher: how a job is started, watched and ended.
 //!
 //! `mpirun` (the *head*) starts the ranks of its own host. On each other host it starts an *agent*,
-//! which starts the ranks there and reports to the head.
+//! which starts the ranks there and reports to the head. The launcher of a host is the same code in
+//! both.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`job`] | the decisions of `mpirun`: a state machine without system calls |
-//! | [`launch`] | the actions of `mpirun`: start processes, forward output, carry out decisions |
+//! | [`launch`] | the actions of `mpirun`: start jobs, print output, carry out decisions |
+//! | `host` | the launcher of one host: that of `mpirun`, or of an agent |
 //! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
 //! | [`checkpoint`] | checkpoints of a job, restarts from them, and automatic ones |
-//! | `host_ranks` | the ranks of one host: that of `mpirun`, or of an agent |
-//! | `host_relays` | the relays of one host, in a job whose messages go through daemons |
 //! | [`hostmap`] | the address that a host announces to its peers |
 //! | [`inquiry`] | requests of a tool to a running `mpirun` |
 //! | [`report`] | the text that a failed job prints |
@@ -22,8 +22,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic if the stream is closed
 
 pub mod checkpoint;
-mod host_ranks;
-mod host_relays;
+mod host;
 pub mod hostmap;
 pub mod hosts;
 pub mod inquiry;

@@ -8,11 +8,13 @@
 //! have their numbers in the head.
 
 mod from_agent;
+mod host;
 mod order;
 mod to_agent;
 mod tree;
 
 pub use self::from_agent::{FromAgent, ProcessEvent, Seen};
+pub use self::host::{HostOrder, HostReport};
 pub use self::order::{
     AgentOrder, LifelineOffer, OfferedLifelines, OrderedProgram, RestoreOrder, Variable,
 };
@@ -27,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Head and agent must come from one installation: different versions are refused.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// In bytes: a limit against faulty senders.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// The beginning of the line by which an agent announces itself.

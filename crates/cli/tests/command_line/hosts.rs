@@ -278,6 +278,41 @@ fn output_input_and_variables_cross_hosts() {
 }
 
 #[test]
+fn ranks_that_close_their_input_keep_none_from_others() {
+    let Some(bed) = testbed() else { return };
+    let read = "if [ $OXMPI_COMM_WORLD_RANK = $0 ]
+                then read line; exec <&-; until [ -e done$0 ]; do sleep 0.1; done; echo $line
+                else wc -c; touch done$0
+                fi";
+    let input = "words\n".repeat(1 << 20);
+    for closes in ["0", "1"] {
+        let words = ["-n", "2", "-stdin", "all", "-H", "localhost,nodea", "sh", "-c", read, closes];
+        let mut child = bed.mpirun(&words).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let bytes = input.clone();
+        let writer = std::thread::spawn(move || stdin.write_all(bytes.as_bytes()));
+        let (code, out, err) = outcome(child.wait_with_output().unwrap());
+        writer.join().unwrap().unwrap();
+        assert_eq!(code, Some(0), "{err}");
+        let mut lines: Vec<&str> = out.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, [&*input.len().to_string(), "words"]);
+    }
+    bed.is_clean();
+}
+
+#[test]
+fn a_program_on_another_host_may_go_on_in_another_process() {
+    let Some(bed) = testbed() else { return };
+    let hello = bed.compile_text("hello", HELLO);
+    let words = ["-n", "2", "-H", "nodea,nodeb", "setsid", "-f", &hello];
+    let (code, out, err) = bed.run(&words);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(out.matches("of 2 on node").count(), 2, "{out}{err}");
+    bed.is_clean();
+}
+
+#[test]
 fn ends_are_reported_with_their_host() {
     let Some(bed) = testbed() else { return };
     let die = "if [ $OXMPI_COMM_WORLD_RANK = 1 ]; then kill -9 $$; else sleep 50; fi";

@@ -949,7 +949,7 @@ fn a_slow_reader_gets_all_output_of_other_hosts() {
 fn messages_behind_the_report_of_started_ranks_are_read() {
     use oxmpi_launcher::job::Exit;
     use oxmpi_rt_proto::agent::{
-        BranchReport, BranchRound, FromAgent, ProcessEvent, Seen, greeting,
+        BranchReport, BranchRound, FromAgent, HostReport, ProcessEvent, Seen, greeting,
     };
     let scratch = TestDirectory::new("far-said");
     let shell =
@@ -962,7 +962,11 @@ fn messages_behind_the_report_of_started_ranks_are_read() {
     let messages = [
         report(BranchRound::Ready { base: 0 }, Vec::new()),
         report(BranchRound::Started { base: 0 }, vec![(0, 1)]),
-        FromAgent::Output { rank: 0, is_error: false, bytes: b"all at once\n".to_vec() },
+        FromAgent::Host(HostReport::Output {
+            rank: 0,
+            is_error: false,
+            bytes: b"all at once\n".to_vec(),
+        }),
         FromAgent::Events(vec![
             ProcessEvent::Closed { rank: 0, is_error: false },
             ProcessEvent::Closed { rank: 0, is_error: true },

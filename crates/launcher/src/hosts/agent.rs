@@ -1,31 +1,31 @@
 //! The agent: starts the ranks of one host for the head on another, and supervises them.
 //!
-//! One thread with one loop, as the launcher. The agent sends at most [`WINDOW`] bytes of output
-//! more than its parent has passed on, so that no side buffers output that no process reads. It
-//! also starts the agents below it in the tree, and forwards their messages (`children.rs`).
+//! One thread with one loop, as the launcher. The ranks are those of its [`Host`], which gets the
+//! orders of the head and whose reports the agent sends. It sends at most [`WINDOW`] bytes of
+//! output more than its parent has passed on, so that no side buffers output that no process reads.
+//! It also starts the agents below it in the tree, and forwards their messages (`children.rs`).
 
 mod adoption;
 mod answers;
 mod children;
-mod holding;
+mod images;
 mod ranks;
-mod relay;
 mod starting;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use oxmpi_sys::net::wait_when_unanswered;
-use oxmpi_sys::spawn::{Guard, Signals};
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use oxmpi_sys::spawn::Signals;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::process::Signal;
 use tracing::{debug, info, trace, warn};
 
 use self::children::EVENTS_WAIT;
-use self::holding::{ImageTransfer, Imaging};
-use self::ranks::Input;
+use self::images::ImageTransfer;
 use self::starting::ReadyRanks;
 use super::child::{Child, timespec};
 use super::joiners::{JoinerNews, Joiners};
@@ -33,16 +33,13 @@ use super::lifeline::{Fate, Lifeline};
 use super::lifelines::Lifelines;
 use super::pieces::{FileReceiver, ImageDirectory};
 use super::tree::{Junction, Kept, Stranded};
-use crate::host_ranks::HostRanks;
-use crate::host_relays::HostRelays;
-use crate::launch::parts::CALL_LOOK;
-use crate::launch::{HeldRank, Launch, LaunchError, end};
+use crate::host::{FromHost, Host, OTHER_EVENTS};
+use crate::launch::{HeldRank, LaunchError};
 use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
-use oxmpi_daemon::orphans::Orphans;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
-    BranchReport, BranchRound, FromAgent, LifelineOffer, ProcessEvent, Receivers, Seen,
-    StreamError, ToAgent, greeting,
+    BranchReport, BranchRound, FromAgent, HostOrder, HostReport, LifelineOffer, ProcessEvent,
+    Receivers, Seen, StreamError, ToAgent, greeting,
 };
 
 /// Bytes of output that may be on their way to the parent.
@@ -50,21 +47,15 @@ pub(crate) const WINDOW: u64 = 1 << 20;
 /// The longest interval between signs of life.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// The upper half of an event's 64 bits; 0 and 1 are the ranks' outputs.
-const CONTROL: u64 = 2;
-const ENDED: u64 = 3;
-const SIGNALS: u64 = 4;
-const HEAD: u64 = 5;
-const HEAD_ROOM: u64 = 6;
-const INPUT: u64 = 7;
-const RELAY: u64 = 8;
-const RELAY_ENDED: u64 = 9;
-const LIFELINE: u64 = 10;
-const IMAGED: u64 = 11;
-const CHILD: u64 = 12;
-const CHILD_ERRORS: u64 = 13;
-const LIFELINES: u64 = 14;
-const JOINERS: u64 = 15;
+/// The upper half of the 64 bits of an event that is not the host's.
+const SIGNALS: u64 = OTHER_EVENTS;
+const HEAD: u64 = OTHER_EVENTS + 1;
+const HEAD_ROOM: u64 = OTHER_EVENTS + 2;
+const LIFELINE: u64 = OTHER_EVENTS + 3;
+const CHILD: u64 = OTHER_EVENTS + 4;
+const CHILD_ERRORS: u64 = OTHER_EVENTS + 5;
+const LIFELINES: u64 = OTHER_EVENTS + 6;
+const JOINERS: u64 = OTHER_EVENTS + 7;
 
 /// Serves the head over standard input and output; returns the exit status. `library_directory` is
 /// put in front of LD_LIBRARY_PATH.
@@ -139,29 +130,15 @@ pub(crate) struct Agent<'a> {
     answered: HashSet<(u32, u32)>,
     /// The hosts of the first job's ranks.
     nodes: Vec<u32>,
-    events: OwnedFd,
-    /// The ranks' outputs, polled while fewer than [`WINDOW`] bytes are unprinted.
-    outputs: OwnedFd,
+    /// The ranks, and the events that this process waits for.
+    host: Host<'a>,
+    /// Bytes of output that the parent has not passed on.
     under_way: u64,
     ready: Option<ReadyRanks>,
-    launch: Option<Launch>,
-    guard: Option<Guard>,
-    /// That of this host, in a job whose messages go through daemons.
-    relays: HostRelays,
-    ranks: HostRanks,
-    /// The standard inputs of ranks, as far as the head sends them.
-    inputs: BTreeMap<u32, Input>,
     /// Restored ranks, whose memory describes the host of their image.
     restored: Vec<HeldRank>,
-    /// Stopped processes, which continue with SIGCONT.
-    stopped: Vec<u32>,
-    /// The descriptions of held ranks, as sent to the head.
-    described: Vec<HeldRank>,
-    imaging: Option<Imaging>,
     sending: Option<ImageTransfer>,
     received: Option<(FileReceiver, ImageDirectory)>,
-    /// A call of the program's checkpoint functions that has not returned on all ranks.
-    calling: Option<u32>,
     secret: [u8; 32],
     /// Detects the end of the head's host, if the stream goes through ssh.
     lifeline: Option<Lifeline>,
@@ -170,8 +147,6 @@ pub(crate) struct Agent<'a> {
     /// After this time without a message a child, or the parent's host, is lost.
     silence: Duration,
     next_alive: Instant,
-    orphans: Orphans,
-    buffer: Vec<u8>,
     /// Diagnostics that wait to be sent to the head.
     lines: HeldLines,
 }
@@ -184,8 +159,7 @@ impl<'a> Agent<'a> {
     ) -> Result<Self, LaunchError> {
         let kernel =
             |error: rustix::io::Errno| LaunchError::Kernel("wait for the head", error.into());
-        let create = || epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel);
-        let (events, outputs) = (create()?, create()?);
+        let host = Host::new().map_err(kernel)?;
         head.post(greeting().as_bytes());
         let agent = Agent {
             library_directory,
@@ -213,51 +187,29 @@ impl<'a> Agent<'a> {
             addresses: HashMap::new(),
             answered: HashSet::new(),
             nodes: Vec::new(),
-            events,
-            outputs,
+            host,
             under_way: 0,
             ready: None,
-            launch: None,
-            guard: None,
-            relays: HostRelays::default(),
-            ranks: HostRanks::default(),
-            inputs: BTreeMap::new(),
             restored: Vec::new(),
-            stopped: Vec::new(),
-            described: Vec::new(),
-            imaging: None,
             sending: None,
             received: None,
-            calling: None,
             secret: [0; 32],
             lifeline: None,
             joiners: None,
             silence: 4 * ALIVE,
             next_alive: Instant::now() + ALIVE,
-            orphans: Orphans::default(),
-            buffer: vec![0; 64 << 10],
             lines: HeldLines::begin(),
         };
         info!(pid = std::process::id(), "the agent has started");
-        agent.listen(&agent.events, agent.head.input(), HEAD, 0).map_err(kernel)?;
-        agent.listen(&agent.events, signals.as_fd(), SIGNALS, 0).map_err(kernel)?;
+        agent.host.listen(agent.head.input(), HEAD, 0).map_err(kernel)?;
+        agent.host.listen(signals.as_fd(), SIGNALS, 0).map_err(kernel)?;
         Ok(agent)
-    }
-
-    fn listen(
-        &self,
-        set: &OwnedFd,
-        fd: BorrowedFd<'_>,
-        kind: u64,
-        rank: u32,
-    ) -> rustix::io::Result<()> {
-        let data = epoll::EventData::new_u64(kind << 32 | u64::from(rank));
-        epoll::add(set, fd, data, epoll::EventFlags::IN)
     }
 
     /// The agent makes these processes ranks, and starts none in their place.
     pub(crate) fn with_joiners(mut self, joiners: Joiners) -> Result<Self, LaunchError> {
-        self.listen(&self.events, joiners.events(), JOINERS, 0)
+        self.host
+            .listen(joiners.events(), JOINERS, 0)
             .map_err(|error| LaunchError::Kernel("wait for the ranks", error.into()))?;
         self.joiners = Some(joiners);
         Ok(self)
@@ -272,7 +224,7 @@ impl<'a> Agent<'a> {
             }
         };
         info!(error = result.as_ref().err().map(ToString::to_string), "the agent ends");
-        self.ranks.signal(Signal::KILL, self.ranks.unfinished());
+        self.host.ranks.signal(Signal::KILL, self.host.ranks.unfinished());
         if let Some(joiners) = &mut self.joiners {
             joiners.refuse_all(
                 "the head, on the host of rank 0, has ended before the job has started",
@@ -280,10 +232,7 @@ impl<'a> Agent<'a> {
         }
         // Before the search for processes that ranks have left, which would find those of ssh.
         self.end_children();
-        if let Some(guard) = self.guard.take() {
-            self.relays.end(&guard);
-            end::reap(self.ranks.processes(), guard);
-        }
+        self.host.end();
         self.send_lines();
         self.head.flush();
         result
@@ -300,21 +249,21 @@ impl<'a> Agent<'a> {
             self.acknowledge();
         }
         self.service_children(now);
+        self.host.carriers = self.children.iter().flatten().filter_map(Child::carrier).collect();
+        self.host.on_time(now, self.room())?;
+        self.send_host_messages();
         self.send_pieces();
-        self.check_calls();
         self.send_lines();
         self.head.flush();
         self.await_room()?;
-        self.reap_orphans(now);
-        let call = self.calling.map(|_| now + CALL_LOOK);
-        let times = [self.orphans.time(), call, self.events_due, self.children_time()];
+        let times = [self.host.time(), self.events_due, self.children_time()];
         let next = times.into_iter().flatten().fold(self.next_alive, Instant::min);
         let left = next.saturating_duration_since(now);
         let left = timespec(left);
-        let may_send = self.under_way < WINDOW;
-        let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
+        let may_send = self.room() > 0;
+        let mut fds = vec![PollFd::new(&self.host.events, PollFlags::IN)];
         if may_send {
-            fds.push(PollFd::new(&self.outputs, PollFlags::IN));
+            fds.push(PollFd::new(&self.host.outputs, PollFlags::IN));
         }
         match poll(&mut fds, Some(&left)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -328,14 +277,14 @@ impl<'a> Agent<'a> {
         self.take_events(true)
     }
 
-    fn reap_orphans(&mut self, now: Instant) {
-        let ranks = self.ranks.processes().map(|rank| rank.process.pid);
-        let others = self
-            .relays
-            .pids()
-            .chain(self.guard.as_ref().map(Guard::pid))
-            .chain(self.children.iter().flatten().filter_map(Child::carrier));
-        self.orphans.reap(now, || ranks.chain(others).collect());
+    /// The node of this host.
+    fn own_node(&self) -> u32 {
+        self.node.unwrap_or_default()
+    }
+
+    /// The bytes of output that may be sent.
+    fn room(&self) -> u64 {
+        WINDOW.saturating_sub(self.under_way)
     }
 
     /// Polls the stream for room while data wait.
@@ -343,40 +292,29 @@ impl<'a> Agent<'a> {
         let is_behind = self.head.is_behind();
         if is_behind != self.is_waiting_for_room {
             self.is_waiting_for_room = is_behind;
-            let name = epoll::EventData::new_u64(HEAD_ROOM << 32);
+            let (events, name) = (&self.host.events, epoll::EventData::new_u64(HEAD_ROOM << 32));
             match is_behind {
-                true => epoll::add(&self.events, self.head.output(), name, epoll::EventFlags::OUT)?,
-                false => epoll::delete(&self.events, self.head.output())?,
+                true => {
+                    epoll::add(events, self.head.output(), name, epoll::EventFlags::OUT)?;
+                }
+                false => epoll::delete(events, self.head.output())?,
             }
         }
         Ok(())
     }
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<Result<(), Over>> {
-        let mut list = Vec::with_capacity(128);
-        let set = if urgent { &self.events } else { &self.outputs };
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-        for event in list {
-            let data = event.data.u64();
-            let rank = data as u32;
-            match data >> 32 {
-                CONTROL => _ = self.control_once(rank),
-                ENDED => self.ended(rank)?,
-                INPUT => self.feed(rank),
-                RELAY => self.read_relay(),
-                RELAY_ENDED => self.relay_ended()?,
+        let set = if urgent { &self.host.events } else { &self.host.outputs };
+        for (kind, name) in self.host.take_events(set)? {
+            match kind {
                 HEAD_ROOM => self.head.flush(),
-                IMAGED => self.finish_imaging(),
-                CHILD => self.child_ready(rank as usize),
-                CHILD_ERRORS => self.pass_child_errors(rank as usize),
-                LIFELINES => self.lifeline_ready(rank),
+                CHILD => self.child_ready(name as usize),
+                CHILD_ERRORS => self.pass_child_errors(name as usize),
+                LIFELINES => self.lifeline_ready(name),
                 JOINERS => self.serve_joiners(),
                 LIFELINE => {
-                    let fate = self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.events));
+                    let fate =
+                        self.lifeline.as_mut().map(|lifeline| lifeline.ready(&self.host.events));
                     if fate == Some(Fate::Broken) && !self.move_to_grandparent() {
                         return Ok(Err(Over));
                     }
@@ -395,10 +333,34 @@ impl<'a> Agent<'a> {
                         return Ok(Err(over));
                     }
                 }
-                kind => self.output(rank, kind as usize),
+                kind => self.host.ready(kind, name, self.room())?,
             }
+            self.send_host_messages();
         }
         Ok(Ok(()))
+    }
+
+    /// Sends the messages of the host, and answers requests that the head need not answer.
+    fn send_host_messages(&mut self) {
+        while let Some(message) = self.host.next_message() {
+            match message {
+                FromHost::Report(report) => {
+                    if let HostReport::Output { bytes, .. } = &report {
+                        self.under_way += bytes.len() as u64;
+                    }
+                    self.post(&FromAgent::Host(report));
+                }
+                FromHost::Event(event) => self.note_event(event),
+                FromHost::Request { rank, request, came } => {
+                    self.handle_request(rank, request, came);
+                }
+                FromHost::Malformed { rank, error } => {
+                    let text = format!("mpirun: rank {rank}: {error}\n");
+                    self.post(&FromAgent::Text { text });
+                }
+                FromHost::Imaged { round, made } => self.send_images(round, made),
+            }
+        }
     }
 
     /// Sends a message, after the queued changes of processes.
@@ -470,7 +432,7 @@ impl<'a> Agent<'a> {
                 debug!(signal = number, "got a signal");
             }
             match signal {
-                Some(Signal::CHILD) => self.orphans.note(),
+                Some(Signal::CHILD) => self.host.note_child_ended(),
                 Some(Signal::USR1 | Signal::USR2 | Signal::TSTP | Signal::XFSZ) => {}
                 _ => return Err(Over),
             }
@@ -504,7 +466,7 @@ impl<'a> Agent<'a> {
         if goes_on || self.move_to_grandparent() {
             return Ok(());
         }
-        if self.joiners.is_some() && !self.ranks.unfinished().is_empty() {
+        if self.joiners.is_some() && !self.host.ranks.unfinished().is_empty() {
             let host = oxmpi_sys::host::name();
             oxmpi_sys::complain!(
                 "mpirun: the head, on the host of rank 0, is lost, so the ranks of host {host} are ended"
@@ -564,30 +526,20 @@ impl<'a> Agent<'a> {
                 let started = self.start();
                 self.conclude(base, started);
             }
-            ToAgent::GoOn
-            | ToAgent::CallFunctions { .. }
-            | ToAgent::Piece { .. }
-            | ToAgent::Hold { .. }
-            | ToAgent::Describe { .. }
-            | ToAgent::Image { .. } => self.handle_image_message(message),
-            ToAgent::Abandon { base } => self.abandon(base),
-            ToAgent::ReleaseJob { base, size } => self.release_job(base..base.saturating_add(size)),
-            ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
-            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, reply, blob),
-            ToAgent::Signal { number, ranks } => {
-                if let Some(signal) = Signal::from_named_raw(number) {
-                    self.signal(signal, ranks);
+            ToAgent::Host(order) => self.obey(order),
+            ToAgent::Image { round, place } => self.host.begin_imaging(round, place),
+            ToAgent::Piece { name, bytes } => {
+                if let Err(error) = self.receive_piece(&name, &bytes) {
+                    self.fail(0, false, format!("an image cannot be written there: {error}"));
                 }
             }
-            ToAgent::Relay { order } => self.relays.pass(&order),
-            ToAgent::Died { count } => self.ranks.note_deaths(count),
-            ToAgent::Step { number, closes } => self.request_step(number, closes),
+            ToAgent::Abandon { base } => self.abandon(base),
+            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, reply, blob),
             ToAgent::QueryState { query } => self.report_states(query),
             ToAgent::Where { asker, rank } => {
                 let reply = self.whereabouts(rank, true);
                 self.post(&FromAgent::Answer { asker, reply });
             }
-            ToAgent::Input { rank, bytes } => self.take_input(rank, &bytes),
             ToAgent::Taken { bytes } => self.under_way = self.under_way.saturating_sub(bytes),
             ToAgent::End => {
                 self.is_ended = true;
@@ -597,36 +549,28 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
+    /// Passes an order to the host, and drops the state of the agent that it makes void.
+    fn obey(&mut self, order: HostOrder) {
+        match &order {
+            HostOrder::Hold { .. } | HostOrder::GoOn => self.sending = None,
+            HostOrder::Step { closes: true, .. } => {
+                (self.addresses, self.answered) = Default::default();
+            }
+            HostOrder::Forget { base, size } => self.forget(*base..base.saturating_add(*size)),
+            _ => {}
+        }
+        self.host.obey(order);
+    }
+
     /// Reports the states of the ranks, after all their messages and those of the relay.
     fn report_states(&mut self, query: u64) {
-        for rank in self.ranks.numbers() {
-            while self.control_once(rank) {}
-        }
-        self.read_relay();
+        self.host.read_all_messages();
+        self.host.read_relays();
+        self.send_host_messages();
         let seen = self.changed_states();
         let hosts = self.stranded.iter().flat_map(|stranded| &stranded.hosts);
         let silent = hosts.map(|(node, _)| *node).collect();
         let report = BranchReport { seen, silent, ..BranchReport::default() };
         self.answer_round(BranchRound::Seen { query }, report);
-    }
-
-    /// Messages about checkpoints, and about restarts from images.
-    fn handle_image_message(&mut self, message: ToAgent) {
-        match message {
-            ToAgent::GoOn => {
-                self.sending = None;
-                self.go_on();
-            }
-            ToAgent::CallFunctions { number } => self.call_functions(number),
-            ToAgent::Piece { name, bytes } => {
-                if let Err(error) = self.receive_piece(&name, &bytes) {
-                    self.fail(0, false, format!("an image cannot be written there: {error}"));
-                }
-            }
-            ToAgent::Hold { round } => self.hold(round),
-            ToAgent::Describe { round } => self.describe(round),
-            ToAgent::Image { round, place } => self.begin_imaging(round, place),
-            _ => {}
-        }
     }
 }

@@ -16,8 +16,8 @@ use super::opening::HostAgent;
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError, Spread};
 use oxmpi_rt_proto::agent::{
-    AgentOrder, BranchHost, BranchReport, BranchRound, DownRoute, FromAgent, OrderedProgram,
-    Receivers, StreamError, ToAgent, UpRoute,
+    AgentOrder, BranchHost, BranchReport, BranchRound, DownRoute, FromAgent, HostOrder,
+    OrderedProgram, Receivers, StreamError, ToAgent, UpRoute,
 };
 
 /// The limit for an answer of a branch before the ranks run.
@@ -278,10 +278,8 @@ impl RemoteAgent {
     /// Kills processes of the branch, each with its host.
     pub(crate) fn kill(&mut self, ranks: Vec<(u32, u32)>, now: Instant) {
         let number = Signal::KILL.as_raw();
-        self.post(&ToAgent::Signal {
-            number,
-            ranks: ranks.iter().map(|(rank, _)| *rank).collect(),
-        });
+        let numbers = ranks.iter().map(|(rank, _)| *rank).collect();
+        self.post(&ToAgent::Host(HostOrder::Signal { number, ranks: numbers }));
         self.query();
         self.kills.push(Kill { since: now, ranks, query: self.queries });
     }

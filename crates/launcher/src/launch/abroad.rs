@@ -147,7 +147,7 @@ impl Launcher<'_> {
         notifies: bool,
     ) -> Result<(), String> {
         let own = self.own_reach();
-        self.own.widen(wanted, self.launch, (own, need), notifies)
+        self.host.widen(wanted, (own, need), notifies)
     }
 
     /// Makes a process of this host reachable for a process of another launcher.
@@ -165,7 +165,7 @@ impl Launcher<'_> {
         if let Err(reason) = self.reach_member_abroad(rank, need, false) {
             return self.answer(rank, &Reply::Refused { rank, reason }, None);
         }
-        let (reply, listener) = self.own.give_abroad(rank, &self.secret);
+        let (reply, listener) = self.host.ranks.give_abroad(rank, &self.secret);
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 

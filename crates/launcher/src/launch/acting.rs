@@ -8,7 +8,7 @@ use tracing::{Level, debug, enabled, trace};
 
 use super::launcher::Launcher;
 use crate::job::{Action, JobEvent};
-use oxmpi_rt_proto::agent::ToAgent;
+use oxmpi_rt_proto::agent::HostOrder;
 
 impl Launcher<'_> {
     /// Passes an event to the state machine, and carries out its actions.
@@ -44,24 +44,21 @@ impl Launcher<'_> {
 
     fn announce(&mut self, dead: u32) {
         self.deaths.push(dead);
-        self.announce_far();
-        self.own.note_deaths(1);
+        self.order_all(HostOrder::Died { count: 1 });
     }
 
     /// Releases the state of a finished spawned job, except its segments.
     fn release_job(&mut self, processes: Range<u32>) {
         let (base, size) = (processes.start, processes.len() as u32);
-        self.post_homes(&processes, &ToAgent::ReleaseJob { base, size });
-        self.own.release(processes, &self.guard);
+        self.order_homes(&processes, HostOrder::ReleaseJob { base, size });
     }
 
     /// Drops the segments of processes that no request can name any more.
     fn forget(&mut self, processes: Range<u32>) {
         self.parents.remove(&processes.start);
         let (base, size) = (processes.start, processes.len() as u32);
-        self.post_homes(&processes, &ToAgent::Forget { base, size });
+        self.order_homes(&processes, HostOrder::Forget { base, size });
         self.links.forget(processes.start);
-        self.own.forget(processes.clone());
         for number in processes {
             if let Some(member) = self.members.get_mut(&number) {
                 member.is_forgotten = true;
@@ -79,7 +76,8 @@ impl Launcher<'_> {
 
     fn signal(&mut self, signal: Signal, ranks: impl Iterator<Item = u32> + Clone) {
         self.break_hold(|| "mpirun had a signal for them".into());
-        self.signal_here(signal, ranks.clone());
+        let own = HostOrder::Signal { number: signal.as_raw(), ranks: ranks.clone().collect() };
+        self.host.obey(own);
         self.signal_far(signal, ranks);
     }
 }

@@ -3,13 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use oxmpi_shm::segment::RankState;
-use rustix::event::epoll;
 use tracing::trace;
 
 use super::launcher::Launcher;
 use super::plugs::Plug;
 use super::start::RankProcess;
-use crate::host_ranks::Control;
 use crate::job::JobEvent;
 use crate::ports::{PortName, PortVisit, Ticket};
 use oxmpi_daemon::diagnostics::MessageName;
@@ -24,33 +22,12 @@ use serde::de::DeserializeOwned;
 pub(crate) const INCARNATION: u32 = 1;
 
 impl Launcher<'_> {
-    pub(super) fn control_once(&mut self, rank: u32) -> bool {
-        match self.own.control(rank) {
-            Control::Message(bytes, came) => {
-                match Request::decode(&bytes) {
-                    Ok(request) => self.handle_request(rank, request, came),
-                    Err(error) => {
-                        let text = format!("{}: {error}", self.job.name(rank));
-                        self.handle_event(JobEvent::Say { text });
-                    }
-                }
-                true
-            }
-            Control::Nothing => false,
-            Control::Closed => {
-                let socket = self.rank(rank).map(|rank| &rank.control);
-                socket.into_iter().for_each(|socket| _ = epoll::delete(&self.events, socket));
-                false
-            }
-        }
-    }
-
     /// Carries out a request of a process of this launcher or another.
     pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
         trace!(rank, request = %MessageName(&request), "a rank sends a request");
         let Some((request, came)) = self.pass_on(rank, request, came) else { return };
         let identity = (self.incarnation(rank), &self.secret);
-        if let Some((reply, fd)) = self.own.answer_to(rank, &request, identity) {
+        if let Some((reply, fd)) = self.host.ranks.answer_to(rank, &request, identity) {
             return self.hand_over(rank, reply, fd.as_ref().map(AsFd::as_fd));
         }
         match request {
@@ -290,10 +267,11 @@ impl Launcher<'_> {
 
     /// Sends an answer. A process that sends requests without reading the answers loses them.
     pub(super) fn answer(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+        self.note_answer_in_hold();
         if self.answer_other(rank, reply, fd) || self.answer_far(rank, reply, fd) {
             return;
         }
-        self.own.answer(rank, &reply.encode(), fd);
+        self.host.ranks.answer(rank, &reply.encode(), fd);
     }
 
     pub(super) fn conclude(&mut self, rank: u32, result: Result<(u32, String), String>) {
@@ -343,7 +321,7 @@ impl Launcher<'_> {
     }
 
     fn whereabouts(&self, wanted: u32, is_other: bool) -> Reply {
-        self.own.whereabouts(wanted, is_other).unwrap_or_else(|| {
+        self.host.ranks.whereabouts(wanted, is_other).unwrap_or_else(|| {
             let reason = self.why_gone(wanted);
             Reply::Refused { rank: wanted, reason }
         })

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::files::Files;
 use super::launcher::{JobMember, Launcher};
-use super::output::{Came, Sink, is_ready};
+use super::output::{Sink, is_ready};
 use crate::job::JobEvent;
 use crate::report;
 
@@ -22,19 +22,8 @@ const LOST_CODE: i32 = 1;
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 
 impl Launcher<'_> {
-    /// Reads a rank's output. `kind` is 0 for standard output, 1 for standard error.
-    pub(super) fn output(&mut self, rank: u32, kind: usize) {
-        match self.own.read(rank, kind, &mut self.buffer[..]) {
-            Came::Bytes(n) => {
-                let buffer = std::mem::take(&mut self.buffer);
-                self.take_output(rank, kind, &buffer[..n]);
-                self.buffer = buffer;
-            }
-            Came::Nothing => {}
-            Came::End => self.take_output(rank, kind, &[]),
-        }
-    }
-
+    /// Prints output of a rank; without bytes it is closed. `kind` is 0 for standard output, 1 for
+    /// standard error.
     pub(super) fn take_output(&mut self, rank: u32, kind: usize, bytes: &[u8]) {
         let Some(JobMember { lines, .. }) = self.members.get_mut(&rank) else { return };
         let (lines, sink) = (&mut lines[kind], self.launch.output.sink(kind));
@@ -80,17 +69,16 @@ impl Launcher<'_> {
 
     pub(super) fn close(&mut self, rank: u32, kind: usize) {
         let Some(member) = self.members.get_mut(&rank) else { return };
-        if self.own.close(rank, kind) || std::mem::take(&mut member.far_open[kind]) {
+        if std::mem::take(&mut member.open[kind]) {
             self.open_count -= 1;
         }
+        self.host.ranks.close(rank, kind);
         self.drop_forgotten(rank);
     }
 
     /// Drops a member that no request can name, and that has no open outputs.
     pub(super) fn drop_forgotten(&mut self, rank: u32) {
-        let is_open = [0, 1].into_iter().any(|kind| self.own.is_open(rank, kind));
-        let is_done =
-            |member: &JobMember| member.is_forgotten && !is_open && member.far_open == [false; 2];
+        let is_done = |member: &JobMember| member.is_forgotten && member.open == [false; 2];
         if self.members.get(&rank).is_some_and(is_done) {
             self.members.remove(&rank);
             self.files.iter_mut().for_each(|files| files.close(rank));
@@ -102,7 +90,8 @@ impl Launcher<'_> {
         if !self.launch.transport.has_daemons() {
             return Ok(());
         }
-        self.read_relays();
+        self.host.read_relays();
+        self.handle_host_messages();
         let limit = Instant::now() + LAST_WORDS;
         while !self.are_checks_answered() && Instant::now() < limit {
             self.grace = Some(limit);
@@ -121,7 +110,7 @@ impl Launcher<'_> {
             let now = Instant::now();
             if now >= end
                 && !full
-                && !is_ready(&self.outputs, PollFlags::IN)
+                && !is_ready(&self.host.outputs, PollFlags::IN)
                 && !self.is_far_busy(now)
             {
                 break;
@@ -132,9 +121,9 @@ impl Launcher<'_> {
                 break;
             }
         }
-        for (rank, member) in &mut self.members {
+        for member in self.members.values_mut() {
             for kind in [0, 1] {
-                if self.own.is_open(*rank, kind) || member.far_open[kind] {
+                if member.open[kind] {
                     member.lines[kind].end(self.sinks[self.launch.output.sink(kind)].queue());
                 }
             }

@@ -17,11 +17,11 @@ use oxmpi_sys::{fdpass, local, net};
 use rustix::event::epoll;
 use tracing::debug;
 
-use super::launcher::{CONTROL, Launcher};
+use super::launcher::{ENTRANCE, ENTRANT, Launcher};
 use super::plugs::{self, Plug};
 use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
-use crate::host_ranks::LocalRank;
+use crate::host::ranks::LocalRank;
 use crate::inquiry::ENTRANCE_PREFIX;
 use crate::job::JobEvent;
 use oxmpi_daemon::diagnostics::MessageName;
@@ -32,9 +32,6 @@ use oxmpi_rt_client::generation::{Admission, Owner, RankSeat, admit, why_awaited
 use oxmpi_rt_proto::tool::{ToolReply, ToolRequest};
 use oxmpi_sys::process_stat::{is_alive, line_of};
 use oxmpi_wire::hex::to_hex;
-
-pub(super) const ENTRANCE: u64 = 30;
-pub(super) const ENTRANT: u64 = 31;
 
 /// The most connections; the oldest silent one is closed for a new one.
 const MOST: usize = 1024;
@@ -141,7 +138,7 @@ impl Entrance {
 impl Launcher<'_> {
     pub(super) fn watch_entrance(&self) -> rustix::io::Result<()> {
         match &self.entrance {
-            Some(entrance) => self.listen(&self.events, entrance.listener.as_fd(), ENTRANCE, 0),
+            Some(entrance) => self.host.listen(entrance.listener.as_fd(), ENTRANCE, 0),
             None => Ok(()),
         }
     }
@@ -171,7 +168,7 @@ impl Launcher<'_> {
             let entrant = Entrant { socket, pid: peer.pid.cast_unsigned(), wants: None };
             let place = entrance.entrants.entry(id).insert_entry(entrant);
             let watched = epoll::add(
-                &self.events,
+                &self.host.events,
                 &place.get().socket,
                 epoll::EventData::new_u64(ENTRANT << 32 | u64::from(id)),
                 epoll::EventFlags::IN,
@@ -314,13 +311,9 @@ impl Launcher<'_> {
         let entrant = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id));
         let Some(Entrant { socket, .. }) = entrant else { return false };
         // Messages on the old socket come before those on the new one.
-        while self.control_once(number) {}
-        let Some(LocalRank { rank, .. }) = self.own.get_mut(number) else { return false };
-        let _ = epoll::delete(&self.events, &rank.control);
-        let _ = epoll::delete(&self.events, &socket);
-        (rank.control, rank.peer) = (socket, None);
-        let name = epoll::EventData::new_u64(CONTROL << 32 | u64::from(number));
-        epoll::add(&self.events, &rank.control, name, epoll::EventFlags::IN).is_ok()
+        self.host.read_messages_of(number);
+        self.handle_host_messages();
+        self.host.replace_control(number, socket)
     }
 
     pub(super) fn check_entrants(&mut self, now: Instant) {
@@ -467,11 +460,13 @@ impl Launcher<'_> {
         let mut plugs = new_plugs(self.launch, &boots)?.into_iter();
         if self.launch.transport.has_daemons() {
             // The old relays have noted the ends of ranks.
-            self.relays.here.end(&self.guard);
-            self.relays = super::relays::Relays::default();
+            self.host.end_relays();
+            self.relay_errors.clear();
         }
         for (number, (fd, segment)) in numbers.iter().zip(made) {
-            let Some(LocalRank { rank, plug, .. }) = self.own.get_mut(*number) else { continue };
+            let Some(LocalRank { rank, plug, .. }) = self.host.ranks.get_mut(*number) else {
+                continue;
+            };
             *plug = plugs.next();
             rank.postboxes = postboxes.get(&segment.boot().node).cloned();
             (rank.segment, rank.segment_fd) = (segment, fd);

@@ -6,36 +6,29 @@ mod loss;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFlags, epoll};
+use rustix::event::PollFlags;
 use rustix::process::Signal;
 
 use super::Launch;
-use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, REMOTE_INPUT, call_name};
-use super::output::{Came, Lines, Sink, is_ready, read_some};
-use super::start::{RankProcess, app_of};
+use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, call_name};
+use super::output::{Sink, is_ready};
+use super::start::app_of;
+use crate::host::Host;
 use crate::hosts::child::Child;
 use crate::hosts::head::RemoteAgent;
 use crate::job::Glimpse;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_proto::agent::{
-    BranchReport, BranchRound, FromAgent, ProcessEvent, Receivers, Seen, ToAgent,
+    BranchReport, BranchRound, FromAgent, HostOrder, HostReport, ProcessEvent, Receivers, Seen,
+    ToAgent,
 };
 
-/// The most bytes of standard input on their way to a process.
-const INPUT_WINDOW: u64 = 256 << 10;
 /// How long output may follow a host's last message.
 const QUIET: Duration = Duration::from_millis(200);
-
-pub(super) struct FarInput {
-    pub(super) rank: u32,
-    /// The source; `None` after its end.
-    pub(super) pipe: Option<OwnedFd>,
-    under_way: u64,
-}
 
 /// The host of each rank, if they are not all on this one, whose name is `own`.
 pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
@@ -48,29 +41,26 @@ pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
 }
 
 /// The number of this host's node, if there are several; a number of its own if no rank is here.
-pub(super) fn own_node(launch: &Launch, ranks: &[(u32, RankProcess)]) -> Option<u32> {
-    match (ranks.first(), &launch.spread) {
+pub(super) fn own_node(launch: &Launch, own: &Host<'_>) -> Option<u32> {
+    let first = own.ranks.iter().next();
+    match (first, &launch.spread) {
         // The boot record of a restored rank has the node of its image.
         (Some((number, _)), Some(spread)) if spread.hosts.len() > 1 => {
-            spread.nodes.get(*number as usize).copied()
+            spread.nodes.get(number as usize).copied()
         }
-        (Some((_, rank)), _) => rank.segment.boot().node,
+        (Some((_, one)), _) => one.rank.segment.boot().node,
         (None, spread) => spread.as_ref().map(|spread| spread.hosts.len() as u32),
     }
 }
 
 impl Launcher<'_> {
     /// Makes the processes on other hosts members.
-    pub(super) fn enlist_far(
-        &mut self,
-        nodes: &[u32],
-        inputs: Vec<(u32, OwnedFd)>,
-    ) -> rustix::io::Result<()> {
+    pub(super) fn enlist_far(&mut self, nodes: &[u32]) -> rustix::io::Result<()> {
         for at in 0..self.far.len() {
             let Some(far) = &self.far[at] else { continue };
-            self.listen(&self.events, far.child.stream.input(), AGENT_STREAM, at as u64)?;
+            self.host.listen(far.child.stream.input(), AGENT_STREAM, at as u32)?;
             if let Some(errors) = &far.child.errors {
-                self.listen(&self.events, errors.input(), AGENT_ERRORS, at as u64)?;
+                self.host.listen(errors.input(), AGENT_ERRORS, at as u32)?;
             }
             let pids = far.pids().to_vec();
             for (number, pid) in pids {
@@ -79,10 +69,6 @@ impl Launcher<'_> {
                 let app = app_of(&self.launch.apps, number);
                 self.enlist_far_one((at, *node), (number, pid), tag.as_deref(), app);
             }
-        }
-        for (rank, pipe) in inputs {
-            self.listen(&self.events, pipe.as_fd(), REMOTE_INPUT, rank.into())?;
-            self.far_inputs.push(FarInput { rank, pipe: Some(pipe), under_way: 0 });
         }
         Ok(())
     }
@@ -94,20 +80,7 @@ impl Launcher<'_> {
         tag: Option<&str>,
         app: usize,
     ) {
-        let times = self.launch.output.times;
-        let member = JobMember {
-            is_forgotten: false,
-            running: true,
-            lines: [0, 1].map(|_| Lines::new(tag, times)),
-            node,
-            host: Some(at),
-            far_open: [true; 2],
-            seen: Glimpse { pid, ..Glimpse::default() },
-            rests: false,
-            app,
-        };
-        self.open_count += 2;
-        self.members.insert(number, member);
+        self.add_member((number, node, Some(at)), [true; 2], (pid, tag), app);
     }
 
     pub(super) fn is_far(&self, rank: u32) -> bool {
@@ -134,10 +107,19 @@ impl Launcher<'_> {
         }
     }
 
-    pub(super) fn post_homes(&mut self, processes: &Range<u32>, message: &ToAgent) {
+    /// Gives an order to the hosts of processes.
+    pub(super) fn order_homes(&mut self, processes: &Range<u32>, order: HostOrder) {
         let homes = self.members.range(processes.clone()).filter_map(|(_, member)| member.host);
         let homes: BTreeSet<usize> = homes.collect();
-        homes.into_iter().for_each(|at| self.post_far(at, message));
+        let message = ToAgent::Host(order.clone());
+        homes.into_iter().for_each(|at| self.post_far(at, &message));
+        self.host.obey(order);
+    }
+
+    /// Gives an order to all hosts. Their reports are handled later.
+    pub(super) fn order_all(&mut self, order: HostOrder) {
+        self.post_all(&ToAgent::Host(order.clone()));
+        self.host.obey(order);
     }
 
     pub(super) fn post_all(&mut self, message: &ToAgent) {
@@ -194,49 +176,43 @@ impl Launcher<'_> {
             // About a spawn that was abandoned, or of the time before the start.
             FromAgent::Report { .. } | FromAgent::Failed { .. } | FromAgent::Came { .. } => {}
             FromAgent::Events(events) => {
-                events.into_iter().for_each(|event| self.handle_process_event(at, event));
+                events.into_iter().for_each(|event| self.handle_process_event(Some(at), event));
             }
             FromAgent::Request { rank, request, blob, seen } => {
                 // Not of processes that are forgotten, given up, or of an abandoned spawn.
-                if self.is_of(rank, at) && self.members.get(&rank).is_some_and(|m| m.running) {
+                if self.is_of(rank, Some(at)) && self.members.get(&rank).is_some_and(|m| m.running)
+                {
                     self.note_seen(rank, seen);
                     self.request_of_far(rank, request, blob);
                 }
             }
-            FromAgent::Output { rank, is_error, bytes } => {
-                if let Some(Some(far)) = self.far.get_mut(at) {
-                    far.child.owed += bytes.len() as u64;
+            FromAgent::Host(report) => {
+                if let HostReport::Output { rank, bytes, .. } = &report {
+                    if let Some(Some(far)) = self.far.get_mut(at) {
+                        far.child.owed += bytes.len() as u64;
+                    }
+                    if !self.is_of(*rank, Some(at)) {
+                        return;
+                    }
                 }
-                if self.is_of(rank, at) {
-                    self.take_output(rank, usize::from(is_error), &bytes);
-                }
+                self.handle_report(Some(node), report);
             }
             FromAgent::HostsLost { nodes, text } => self.lose_below(at, &nodes, text),
             FromAgent::Answer { asker, reply } => self.forward_address(at, asker, reply),
-            FromAgent::Relay { notice } => self.handle_relay_notice(node, &notice),
-            FromAgent::RelayEnded { pid, exit } => {
-                self.note_relay_end(node, pid.cast_signed(), exit);
+            FromAgent::Piece { round, name, bytes } => {
+                self.take_image_piece((node, round), &name, &bytes);
             }
-            FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
-            FromAgent::Returned { number, values } => match values {
-                Ok(values) => self.note_returns(number, &values),
-                Err(error) if self.is_called(number) => self.give_up_call(error),
-                // About a call that was given up.
-                Err(_) => {}
-            },
-            FromAgent::Stopped { .. }
-            | FromAgent::Described { .. }
-            | FromAgent::Piece { .. }
-            | FromAgent::Imaged { .. } => self.handle_hold_message(node, message),
+            FromAgent::Imaged { round, images } => self.take_images((node, round), images),
         }
     }
 
-    /// Whether a process is in the branch: an agent reports only on processes of its own.
-    fn is_of(&self, rank: u32, at: usize) -> bool {
-        self.members.get(&rank).is_some_and(|member| member.host == Some(at))
+    /// Whether a process is in the branch: an agent reports only on processes of its own. `None`:
+    /// it is of this host.
+    fn is_of(&self, rank: u32, at: Option<usize>) -> bool {
+        self.members.get(&rank).is_some_and(|member| member.host == at)
     }
 
-    fn handle_process_event(&mut self, at: usize, event: ProcessEvent) {
+    pub(super) fn handle_process_event(&mut self, at: Option<usize>, event: ProcessEvent) {
         match event {
             ProcessEvent::Closed { rank, is_error } if self.is_of(rank, at) => {
                 self.take_output(rank, usize::from(is_error), &[]);
@@ -245,7 +221,6 @@ impl Launcher<'_> {
                 if self.members.get(&rank).is_some_and(|member| member.running) {
                     self.note_seen(rank, seen);
                     let seen = self.glimpse(rank);
-                    self.far_inputs.retain(|input| input.rank != rank);
                     self.note_end(rank, exit, seen);
                 }
             }
@@ -256,7 +231,7 @@ impl Launcher<'_> {
 
     fn note_states(&mut self, at: usize, report: BranchReport) {
         for (rank, seen) in report.seen {
-            if self.is_of(rank, at) {
+            if self.is_of(rank, Some(at)) {
                 self.note_seen(rank, seen);
             }
         }
@@ -311,7 +286,6 @@ impl Launcher<'_> {
                 ToAgent::Answer { rank, reply: Reply::Refused { rank, reason }, blob: None }
             }
         };
-        self.note_answer_in_hold();
         self.post_home(rank, &message);
         true
     }
@@ -337,7 +311,7 @@ impl Launcher<'_> {
         }
         for at in self.stranded.iter().map(|(at, _)| *at).collect::<Vec<_>>() {
             let ranks = by_branch[at].iter().map(|(rank, _)| *rank).collect();
-            let message = ToAgent::Signal { number: signal.as_raw(), ranks };
+            let message = ToAgent::Host(HostOrder::Signal { number: signal.as_raw(), ranks });
             self.keep_for_stranded(Some(at), &message, &Receivers::All);
         }
         for (far, ranks) in self.far.iter_mut().zip(by_branch) {
@@ -346,13 +320,9 @@ impl Launcher<'_> {
                 far.kill(ranks, Instant::now());
             } else {
                 let ranks = ranks.into_iter().map(|(rank, _)| rank).collect();
-                far.post(&ToAgent::Signal { number: signal.as_raw(), ranks });
+                far.post(&ToAgent::Host(HostOrder::Signal { number: signal.as_raw(), ranks }));
             }
         }
-    }
-
-    pub(super) fn announce_far(&mut self) {
-        self.post_all(&ToAgent::Died { count: 1 });
     }
 
     pub(super) fn print_agent_errors(&mut self, at: usize) {
@@ -362,35 +332,16 @@ impl Launcher<'_> {
         self.sinks[1].write();
     }
 
-    /// Forwards standard input to a process on another host.
-    pub(super) fn far_input(&mut self, rank: u32) {
-        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else {
-            return;
-        };
-        let Some(pipe) = &input.pipe else { return };
-        let bytes = match read_some(pipe, &mut self.buffer[..]) {
-            Came::Bytes(n) => self.buffer[..n].to_vec(),
-            Came::Nothing => return,
-            Came::End => Vec::new(),
-        };
-        input.under_way += bytes.len() as u64;
-        if bytes.is_empty() {
-            input.pipe = None;
-        } else if input.under_way >= INPUT_WINDOW {
-            let _ = epoll::delete(&self.events, pipe);
-        }
-        self.post_home(rank, &ToAgent::Input { rank, bytes });
-    }
-
-    fn input_taken(&mut self, rank: u32, bytes: u64) {
-        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else {
-            return;
-        };
-        let was_full = input.under_way >= INPUT_WINDOW;
-        input.under_way = input.under_way.saturating_sub(bytes);
-        if let (true, Some(pipe)) = (was_full && input.under_way < INPUT_WINDOW, &input.pipe) {
-            let name = epoll::EventData::new_u64(REMOTE_INPUT << 32 | u64::from(rank));
-            let _ = epoll::add(&self.events, pipe, name, epoll::EventFlags::IN);
+    /// Sends standard input to the hosts of the ranks that get it.
+    pub(super) fn send_input(&mut self) {
+        while let Some((rank, bytes)) = self.feed.next() {
+            let order = HostOrder::Input { rank, bytes };
+            match self.is_far(rank) {
+                true => self.post_home(rank, &ToAgent::Host(order)),
+                false => self.host.obey(order),
+            }
+            // The rank may have taken it, and have room for more.
+            self.handle_host_messages();
         }
     }
 
@@ -410,7 +361,7 @@ impl Launcher<'_> {
                 // The output that follows is awaited.
                 far.query();
             }
-            far.child.write(&self.events, AGENT_STREAM << 32 | at as u64);
+            far.child.write(&self.host.events, AGENT_STREAM << 32 | at as u64);
             if far.silence_ends() < now {
                 silent.push(at);
             }
@@ -432,7 +383,7 @@ impl Launcher<'_> {
         let is_open = |at| {
             self.members
                 .values()
-                .any(|member| member.host == Some(at) && member.far_open.contains(&true))
+                .any(|member| member.host == Some(at) && member.open.contains(&true))
         };
         let busy = |(at, far): (usize, &Option<RemoteAgent>)| {
             far.as_ref().is_some_and(|far| {

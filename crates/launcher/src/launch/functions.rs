@@ -8,7 +8,6 @@
 //! 3. Then the tool requests the functions that continue the program, or the end of the job.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 
@@ -16,20 +15,17 @@ use super::far::hosts_of;
 use super::hold::CHECKPOINTED;
 use super::launcher::Launcher;
 use oxmpi_rt_client::codec;
-use oxmpi_rt_proto::agent::ToAgent;
+use oxmpi_rt_proto::agent::HostOrder;
 use oxmpi_rt_proto::held::Layout;
 use oxmpi_rt_proto::tool::{ToolReply, ToolRequest};
-
-/// The interval of reading the ranks' memory while functions run.
-pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(super) struct Calling {
     /// The tool's connection at the entrance.
     asker: u32,
     pub(super) number: u32,
-    /// When the ranks are polled next; `None`: all have returned.
-    look: Option<Instant>,
+    /// Whether all have returned.
+    is_over: bool,
     returned: BTreeMap<u32, i32>,
 }
 
@@ -73,16 +69,16 @@ impl Launcher<'_> {
     }
 
     fn begin_call(&mut self, asker: u32, call: CheckpointCall) {
-        let (number, look) = (self.post_call(call), Some(Instant::now()));
-        self.calling = Some(Calling { asker, number, look, returned: BTreeMap::new() });
+        let number = self.post_call(call);
+        let returned = BTreeMap::new();
+        self.calling = Some(Calling { asker, number, is_over: false, returned });
     }
 
     /// Requests a call from the helpers of all ranks; returns its number.
     fn post_call(&mut self, call: CheckpointCall) -> u32 {
         let number = call.next_after(self.last_call);
         self.last_call = number;
-        self.own.want_call(number);
-        self.post_all(&ToAgent::CallFunctions { number });
+        self.order_all(HostOrder::CallFunctions { number });
         number
     }
 
@@ -93,7 +89,7 @@ impl Launcher<'_> {
 
     /// Handles a message of that tool; `None`: the tool is gone.
     pub(super) fn handle_caller_message(&mut self, id: u32, said: Option<&ToolRequest>) {
-        let is_over = self.calling.as_ref().is_some_and(|calling| calling.look.is_none());
+        let is_over = self.calling.as_ref().is_some_and(|calling| calling.is_over);
         let done = ToolReply::Done { text: String::new() };
         match said {
             Some(ToolRequest::CallFunctions { saves: false }) if is_over => {
@@ -113,43 +109,20 @@ impl Launcher<'_> {
         self.end_tool(id, &done);
     }
 
-    /// Whether the call with this number goes on.
-    pub(super) fn is_called(&self, number: u32) -> bool {
-        self.calling.as_ref().is_some_and(|calling| calling.number == number)
-    }
-
-    pub(super) fn calling_time(&self) -> Option<Instant> {
-        self.calling.as_ref()?.look
-    }
-
-    pub(super) fn check_calls(&mut self, now: Instant) {
-        let Some(calling) =
-            self.calling.as_ref().filter(|calling| calling.look.is_some_and(|look| look <= now))
-        else {
-            return;
-        };
-        match self.own.returned(calling.number) {
-            Ok(all) => self.note_returns(calling.number, &all),
-            Err(reason) => self.give_up_call(reason),
-        }
-        if let Some(calling) = self.calling.as_mut().filter(|calling| calling.look.is_some()) {
-            calling.look = Some(now + LOOK);
-        }
-    }
-
-    pub(super) fn note_returns(&mut self, number: u32, all: &[(u32, i32)]) {
+    /// Notes the values of a host.
+    pub(super) fn note_returns(&mut self, number: u32, values: Result<Vec<(u32, i32)>, String>) {
         let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else {
+            // About a call that was given up.
             return;
         };
-        calling.returned.extend(all.iter().copied());
-        if let Some((number, _)) = self.members.iter().find(|(_, member)| !member.running) {
-            let name = self.job.name(*number);
-            return self.give_up_call(format!("{name} has ended"));
+        match values {
+            Ok(values) => calling.returned.extend(values),
+            Err(reason) => return self.give_up_call(reason),
         }
-        if calling.look.is_none() || calling.returned.len() < self.members.len() {
+        if calling.is_over || calling.returned.len() < self.members.len() {
             return;
         }
-        calling.look = None;
+        calling.is_over = true;
         let (asker, number) = (calling.asker, calling.number);
         let bad = calling
             .returned
@@ -194,6 +167,14 @@ impl Launcher<'_> {
             self.post_call(CheckpointCall::Open);
         }
         Some(calling)
+    }
+
+    /// Gives a call up that has not returned on all ranks, as a rank has ended.
+    pub(super) fn give_up_call_of(&mut self, rank: u32) {
+        if self.calling.as_ref().is_some_and(|calling| !calling.is_over) {
+            let name = self.job.name(rank);
+            self.give_up_call(format!("{name} has ended"));
+        }
     }
 
     pub(super) fn give_up_call(&mut self, reason: String) {

@@ -22,21 +22,20 @@
 //!    signals except SIGKILL wait for that. Otherwise the ranks continue at once.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use oxmpi_sys::spawn::Guard;
 use tracing::{debug, info};
 
-use super::end::signal_group;
 use super::launcher::Launcher;
-use super::still::{self, Input, STOPPING, send, unread};
+use crate::host::still::STOPPING;
 use crate::hosts::pieces::FileReceiver;
+use oxmpi_checkpoint::ranks::HostImages;
 use oxmpi_daemon::diagnostics::MessageName;
 use oxmpi_rt_client::codec;
-use oxmpi_rt_proto::agent::{FromAgent, ToAgent};
+use oxmpi_rt_proto::agent::{HostOrder, HostReport, ToAgent};
 use oxmpi_rt_proto::held::{Held, HeldHost, HeldRank};
 use oxmpi_rt_proto::tool::{FarImages, ToolReply, ToolRequest};
 use oxmpi_sys::process_stat::is_alive;
@@ -53,19 +52,15 @@ pub(super) const CHECKPOINTED: i32 = 75;
 pub(super) struct HoldState {
     /// The tool's connection at the entrance.
     holder: u32,
-    /// The processes of this host that continue with SIGCONT.
-    stopped: Vec<u32>,
     /// Whether images may be being made: from the tool's answer until it reports that all images
     /// are complete.
     is_imaging: bool,
     broken: Option<String>,
-    /// Signals for the ranks of this host that wait until no image is being made.
-    signals: Vec<(Signal, Vec<u32>)>,
-    /// The number of the attempt, also in the agents' answers.
+    /// The number of the attempt, also in the hosts' answers.
     round: u32,
     stopped_hosts: usize,
-    /// The agents' descriptions, and the number of agents that have sent theirs.
-    far: Vec<HeldRank>,
+    /// The hosts' descriptions, and the number of hosts that have sent theirs.
+    ranks: Vec<HeldRank>,
     listeners: Vec<SocketAddr>,
     described_hosts: usize,
     /// Whether a process has an unread answer, or got one since it was described.
@@ -78,13 +73,13 @@ pub(super) struct HoldState {
 }
 
 impl HoldState {
-    /// Notes the description of another host.
-    fn note_described(&mut self, host: &str, HeldHost { ranks, listeners }: HeldHost) {
+    /// Notes the description of a host; `None`: this one.
+    fn note_described(&mut self, host: Option<&String>, HeldHost { ranks, listeners }: HeldHost) {
         self.described_hosts += 1;
         self.is_unread |= ranks.is_none();
         self.listeners.extend(listeners);
-        let named = |rank| HeldRank { host: Some(host.to_string()), ..rank };
-        self.far.extend(ranks.into_iter().flatten().map(named));
+        let named = |rank| HeldRank { host: host.cloned(), ..rank };
+        self.ranks.extend(ranks.into_iter().flatten().map(named));
     }
 }
 
@@ -116,6 +111,7 @@ impl Launcher<'_> {
             Ok(()) => {
                 info!("all ranks stand still, and a tool makes their images");
                 self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
+                self.host.note_tool_begins();
             }
             Err(reason) => {
                 info!(reason, "the ranks are not held");
@@ -171,31 +167,25 @@ impl Launcher<'_> {
 
     /// Stops the processes (rules 1 to 3).
     fn stand_still(&mut self, holder: u32) -> rustix::io::Result<Result<Held, String>> {
-        let tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
+        self.host.tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
         for _ in 0..ATTEMPTS {
             self.hold_rounds = self.hold_rounds.wrapping_add(1);
             let round = self.hold_rounds;
             self.hold = Some(HoldState { holder, round, ..HoldState::default() });
             debug!(round, "stopping all ranks");
-            self.post_all(&ToAgent::Hold { round });
-            match (still::stop(&self.own.pids(), tool), &mut self.hold) {
-                (Ok(stopped), Some(hold)) => hold.stopped = stopped,
-                (Ok(_), None) => {}
-                (Err(reason), _) => return Ok(Err(reason)),
-            }
-            if let Err(reason) = self.await_far(|hold| hold.stopped_hosts)? {
+            self.order_all(HostOrder::Hold { round });
+            if let Err(reason) = self.await_hosts(|hold| hold.stopped_hosts)? {
                 return Ok(Err(reason));
             }
-            self.read_all();
-            self.read_outputs();
             self.hold.iter_mut().for_each(|hold| hold.is_unread = false);
-            self.post_all(&ToAgent::Describe { round });
-            if let Err(reason) = self.await_far(|hold| hold.described_hosts)? {
+            self.order_all(HostOrder::Describe { round });
+            if let Err(reason) = self.await_hosts(|hold| hold.described_hosts)? {
                 return Ok(Err(reason));
             }
             let is_requested =
                 self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
-            if !is_requested && !self.has_unread_answers() {
+            let is_unread = self.hold.as_ref().is_some_and(|hold| hold.is_unread);
+            if !is_requested && !is_unread {
                 return Ok(self.describe_held());
             }
             self.let_run();
@@ -206,18 +196,18 @@ impl Launcher<'_> {
         )))
     }
 
-    fn await_far(
+    /// Waits for the answers of all hosts.
+    fn await_hosts(
         &mut self,
         answers: impl Fn(&HoldState) -> usize,
     ) -> rustix::io::Result<Result<(), String>> {
         let limit = Instant::now() + 2 * STOPPING;
         loop {
+            self.handle_host_messages();
             match &self.hold {
                 None => return Ok(Err("the tool that requested it is gone".into())),
                 Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
-                Some(hold) if answers(hold) >= self.agents() => {
-                    return Ok(Ok(()));
-                }
+                Some(hold) if answers(hold) > self.agents() => return Ok(Ok(())),
                 Some(_) => {}
             }
             if limit <= Instant::now() {
@@ -235,50 +225,62 @@ impl Launcher<'_> {
         self.far.iter().flatten().map(|far| far.child.hosts.len()).sum()
     }
 
-    /// Handles a message of the agent of a host.
-    pub(super) fn handle_hold_message(&mut self, node: u32, message: FromAgent) {
-        let (host, agents) = (self.name_of_host(node), self.agents());
+    /// Handles a report of a host: this one, or another one with its node.
+    pub(super) fn handle_hold_report(&mut self, node: Option<u32>, report: HostReport) {
+        let host = node.map(|node| self.name_of_host(node));
         let Some(hold) = &mut self.hold else { return };
-        let on_host = |error: String| format!("host {host}: {error}");
-        match message {
-            FromAgent::Stopped { round, result } if round == hold.round => match result {
-                Ok(()) => hold.stopped_hosts += 1,
-                Err(error) => self.break_hold(|| on_host(error)),
-            },
-            FromAgent::Described { round, description } if round == hold.round => match description
-            {
-                Ok(description) => hold.note_described(&host, description),
-                Err(error) => self.break_hold(|| on_host(error)),
-            },
-            FromAgent::Piece { round, name, bytes } if round == hold.round => {
-                let directory = &hold.directory;
-                let incoming =
-                    hold.incoming.entry(node).or_insert_with(|| FileReceiver::into(directory));
-                if let Err(error) = incoming.take(&name, &bytes) {
-                    let (holder, path) = (hold.holder, hold.directory.join(&name));
-                    let reason = format!("{} cannot be written: {error}", path.display());
-                    self.answer_tool(holder, &ToolReply::Refused { reason }, None);
-                }
+        let answer = match report {
+            HostReport::Stopped { round, result } if round == hold.round => {
+                result.map(|()| hold.stopped_hosts += 1)
             }
-            FromAgent::Imaged { round, images } if round == hold.round => {
-                let holder = hold.holder;
-                // A file that is open in this process would count as one of the job's.
-                hold.incoming.remove(&node);
-                match images {
-                    Ok(images) => {
-                        hold.images.push((host, images));
-                        if hold.images.len() == agents {
-                            self.give_images(holder);
-                        }
-                    }
-                    Err(error) => {
-                        let reason = on_host(error);
-                        self.answer_tool(holder, &ToolReply::Refused { reason }, None);
-                    }
-                }
+            HostReport::Described { round, description } if round == hold.round => {
+                description.map(|described| hold.note_described(host.as_ref(), described))
             }
             // About an attempt that was given up.
-            _ => {}
+            _ => Ok(()),
+        };
+        if let Err(error) = answer {
+            self.break_hold(|| match host {
+                Some(host) => on_host(&host, &error),
+                None => error,
+            });
+        }
+    }
+
+    /// Writes a piece of an image of another host, which has no access to the directory.
+    pub(super) fn take_image_piece(&mut self, (node, round): (u32, u32), name: &str, bytes: &[u8]) {
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.round == round) else { return };
+        let directory = &hold.directory;
+        let incoming = hold.incoming.entry(node).or_insert_with(|| FileReceiver::into(directory));
+        if let Err(error) = incoming.take(name, bytes) {
+            let (holder, path) = (hold.holder, hold.directory.join(name));
+            let reason = format!("{} cannot be written: {error}", path.display());
+            self.answer_tool(holder, &ToolReply::Refused { reason }, None);
+        }
+    }
+
+    /// Notes the images of another host. The tool gets those of all hosts together.
+    pub(super) fn take_images(
+        &mut self,
+        (node, round): (u32, u32),
+        images: Result<HostImages, String>,
+    ) {
+        let (host, agents) = (self.name_of_host(node), self.agents());
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.round == round) else { return };
+        let holder = hold.holder;
+        // A file that is open in this process would count as one of the job's.
+        hold.incoming.remove(&node);
+        match images {
+            Ok(images) => {
+                hold.images.push((host, images));
+                if hold.images.len() == agents {
+                    self.give_images(holder);
+                }
+            }
+            Err(error) => {
+                let reason = on_host(&host, &error);
+                self.answer_tool(holder, &ToolReply::Refused { reason }, None);
+            }
         }
     }
 
@@ -294,29 +296,17 @@ impl Launcher<'_> {
         self.hold.iter_mut().for_each(|hold| hold.is_unread = true);
     }
 
-    /// Reads the pipes until they are empty; their writers are stopped.
-    fn read_outputs(&mut self) {
-        let all = self.own.numbers();
-        for (rank, kind) in all.into_iter().flat_map(|rank| [(rank, 0), (rank, 1)]) {
-            while self.own.has_output(rank, kind) {
-                self.output(rank, kind);
-            }
-        }
-    }
-
-    fn has_unread_answers(&self) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.is_unread) || self.own.has_unread_answers()
-    }
-
     fn describe_held(&mut self) -> Result<Held, String> {
         let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
-        let mut held = Held {
+        let Some(hold) = &mut self.hold else { return Err("the tool is gone".into()) };
+        let mut ranks = std::mem::take(&mut hold.ranks);
+        let held = Held {
             ranks: Vec::new(),
-            listeners: self.own.listeners(),
+            listeners: std::mem::take(&mut hold.listeners),
             universe: self.universe,
             entrance: entrance.names(),
             generation: entrance.generation(0),
-            mark: self.guard.mark().into(),
+            mark: self.host.guard().map(Guard::mark).map_err(|error| error.to_string())?.into(),
             secret: self.secret,
             step: self.standing.step(),
             time_left: self.time_left(Instant::now()),
@@ -324,57 +314,19 @@ impl Launcher<'_> {
             input_ended: self.feed.has_ended(),
             programs: self.launch.apps.iter().map(super::App::held).collect(),
         };
-        let name = held.entrance.0.clone();
-        let describe = |number: u32| {
-            let rank = self.describe_rank(number, &name);
-            rank.map_err(|why| format!("{}: {why}", self.job.name(number)))
-        };
-        let mut ranks =
-            self.own.numbers().into_iter().map(describe).collect::<Result<Vec<_>, _>>()?;
-        if let Some(hold) = &mut self.hold {
-            held.listeners.append(&mut hold.listeners);
-            ranks.append(&mut hold.far);
-        }
         ranks.sort_unstable_by_key(|rank| rank.number);
         for rank in &mut ranks {
             if let Some(member) = self.members.get(&rank.number) {
                 rank.partial = [0, 1].map(|kind| member.lines[kind].partial().to_vec());
             }
-            if rank.host.is_some() {
-                self.add_far_input(rank)
-                    .map_err(|error| format!("input cannot be read: {error}"))?;
+            if let (Some(rest), Some(left)) = (&mut rank.input, self.feed.left(rank.number)) {
+                rest.extend(left);
             }
         }
         if ranks.len() != self.members.len() {
             return Err("processes on other hosts have ended".into());
         }
         Ok(Held { ranks, ..held })
-    }
-
-    /// Adds the part of a remote rank's input that is still here.
-    fn add_far_input(&self, rank: &mut HeldRank) -> io::Result<()> {
-        let Some(rest) = &mut rank.input else { return Ok(()) };
-        let input = self.far_inputs.iter().find(|input| input.rank == rank.number);
-        if let Some(pipe) = input.and_then(|input| input.pipe.as_ref()) {
-            rest.extend(unread(pipe)?);
-        }
-        if let Some((_, left)) = self.feed.left(rank.number) {
-            rest.extend(left);
-        }
-        Ok(())
-    }
-
-    fn describe_rank(&self, number: u32, entrance: &str) -> Result<HeldRank, String> {
-        let one = self.own.get(number).ok_or("it is gone")?;
-        let alarm = one.plug.as_ref().map(|plug| &plug.alarm);
-        let input = match self.feed.left(number) {
-            Some((pipe, rest)) => Input::Fed(pipe, rest),
-            // The launcher's own input, which differs after a restart.
-            None if self.launch.stdin == super::Stdin::Rank(number) => Input::Own,
-            None => Input::Other,
-        };
-        let stopped = self.hold.as_ref().map(|hold| &*hold.stopped).unwrap_or_default();
-        still::describe(number, (&one.rank, alarm), &one.outputs, &input, (entrance, stopped))
     }
 
     pub(super) fn is_holder(&self, id: u32) -> bool {
@@ -410,6 +362,7 @@ impl Launcher<'_> {
             }
             Some(ToolRequest::Imaged { ends }) => {
                 self.hold.iter_mut().for_each(|hold| hold.is_imaging = false);
+                self.host.note_tool_ended(true);
                 if *ends {
                     return self.answer_tool(id, &reply, None);
                 }
@@ -439,16 +392,9 @@ impl Launcher<'_> {
         let Some(hold) = self.hold.take() else { return };
         debug!(round = hold.round, "letting all ranks run");
         if hold.is_imaging {
-            still::recover(&hold.stopped);
+            self.host.note_tool_ended(false);
         }
-        for (signal, ranks) in hold.signals {
-            ranks
-                .iter()
-                .filter_map(|rank| self.rank(*rank))
-                .for_each(|rank| signal_group(rank, signal));
-        }
-        self.post_all(&ToAgent::GoOn);
-        hold.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
+        self.order_all(HostOrder::GoOn);
     }
 
     /// Invalidates the images, as the processes need action (rule 5).
@@ -462,23 +408,14 @@ impl Launcher<'_> {
         hold.broken = Some(reason);
         let holder = hold.holder;
         if !hold.is_imaging {
-            hold.stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
-            self.post_all(&ToAgent::GoOn);
+            self.order_all(HostOrder::GoOn);
             self.end_rest();
         } else if let Some(refusal) = self.refusal_of_holder() {
             self.answer_tool(holder, &refusal, None);
         }
     }
+}
 
-    /// Sends a signal to processes of this host, at once or when no image is being made.
-    pub(super) fn signal_here(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
-        match &mut self.hold {
-            Some(hold) if hold.is_imaging && signal != Signal::KILL => {
-                hold.signals.push((signal, ranks.collect()));
-            }
-            _ => {
-                ranks.filter_map(|rank| self.rank(rank)).for_each(|rank| signal_group(rank, signal))
-            }
-        }
-    }
+fn on_host(host: &str, error: &str) -> String {
+    format!("host {host}: {error}")
 }

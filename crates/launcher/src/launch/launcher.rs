@@ -3,36 +3,34 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use oxmpi_abi::FuncId;
 use oxmpi_shm::segment::Boot;
-use oxmpi_sys::spawn::{Guard, RELAYED, Signals, stands_for};
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use oxmpi_sys::spawn::{RELAYED, Signals, stands_for};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getppid, kill_process};
 use tracing::{debug, info};
 
 use super::binding::Binding;
-use super::entrance::{ENTRANCE, ENTRANT, Entrance};
-use super::far::{FarInput, hosts_of, own_node};
+use super::entrance::Entrance;
+use super::far::{hosts_of, own_node};
 use super::files::Files;
 use super::functions::Calling;
-use super::heirs::Heirs;
 use super::hold::HoldState;
 use super::input::Feed;
 use super::links::Links;
 use super::loaded::LibraryChecks;
 use super::output::{Lines, Sink};
-use super::plugs::Plug;
 use super::quiesce::Standing;
-use super::relays::{RELAY, RELAY_ENDED, Relays};
-use super::start::{Outputs, RankProcess, StartedRanks, app_of};
+use super::start::{RankProcess, StartedRanks, app_of};
 use super::times::FirstContacts;
 use super::watching::Watchdog;
-use super::{Launch, LaunchError, end, start};
-use crate::host_ranks::{HostRanks, LocalRank};
+use super::{Launch, LaunchError, start};
+use crate::host::ranks::LocalRank;
+use crate::host::{FromHost, Host, OTHER_EVENTS};
 use crate::hosts::head::RemoteAgent;
 use crate::hosts::joiners::Joiners;
 use crate::hosts::lifelines::Lifelines;
@@ -40,24 +38,20 @@ use crate::hosts::tree::Stranded;
 use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
 use crate::ports::Ports;
 use oxmpi_daemon::diagnostics::HeldLines;
-use oxmpi_daemon::orphans::Orphans;
 use oxmpi_rt_client::universe::Parent;
-use oxmpi_rt_proto::agent::Seen;
+use oxmpi_rt_proto::agent::{HostReport, Seen};
 
-/// The upper half of an event's 64 bits.
-const OUTPUT: [u64; 2] = [0, 1];
-pub(super) const CONTROL: u64 = 2;
-pub(super) const ENDED: u64 = 3;
-const SIGNALS: u64 = 4;
-pub(super) const LINK: u64 = 5;
-pub(super) const LAUNCHER_LISTENERS: u64 = 6;
-
-pub(super) const AGENT_STREAM: u64 = 7;
+/// The upper half of the 64 bits of an event that is not the host's.
+const SIGNALS: u64 = OTHER_EVENTS;
+pub(super) const LINK: u64 = OTHER_EVENTS + 1;
+pub(super) const LAUNCHER_LISTENERS: u64 = OTHER_EVENTS + 2;
+pub(super) const AGENT_STREAM: u64 = OTHER_EVENTS + 3;
 /// The error output of an agent, or of the process that forwards its stream.
-pub(super) const AGENT_ERRORS: u64 = 8;
-pub(super) const REMOTE_INPUT: u64 = 9;
-pub(super) const LIFELINES: u64 = 12;
-const JOINERS: u64 = 13;
+pub(super) const AGENT_ERRORS: u64 = OTHER_EVENTS + 4;
+pub(super) const LIFELINES: u64 = OTHER_EVENTS + 5;
+const JOINERS: u64 = OTHER_EVENTS + 6;
+pub(super) const ENTRANCE: u64 = OTHER_EVENTS + 7;
+pub(super) const ENTRANT: u64 = OTHER_EVENTS + 8;
 
 pub(super) struct JobMember {
     /// No request can name the process any more: it is kept while its outputs are open.
@@ -71,8 +65,8 @@ pub(super) struct JobMember {
     pub(super) seen: Glimpse,
     /// Whether a process on another host had left MPI for a time in that report.
     pub(super) rests: bool,
-    /// The open outputs of a process on another host.
-    pub(super) far_open: [bool; 2],
+    /// Its open outputs.
+    pub(super) open: [bool; 2],
     /// The program of the process in the launcher's list, also through spawning.
     pub(super) app: usize,
 }
@@ -82,12 +76,10 @@ pub(super) struct Launcher<'a> {
     pub(super) job: Jobs,
     pub(super) signals: &'a Signals,
     pub(super) members: BTreeMap<u32, JobMember>,
-    /// The processes of this host.
-    pub(super) own: HostRanks,
-    pub(super) guard: Guard,
+    /// The processes of this host, and the events that this process waits for.
+    pub(super) host: Host<'a>,
     /// The agents on other hosts; `None`: the stream has ended.
     pub(super) far: Vec<Option<RemoteAgent>>,
-    pub(super) far_inputs: Vec<FarInput>,
     pub(super) lifelines: Lifelines,
     /// The agents below lost children, each with the child's index, and requests for addresses of
     /// their processes.
@@ -109,7 +101,8 @@ pub(super) struct Launcher<'a> {
     /// The parent of each spawned job, by the number of its first process.
     pub(super) parents: HashMap<u32, Parent>,
     pub(super) links: Links,
-    pub(super) relays: Relays,
+    /// Errors that relays have reported before their ends, by node.
+    pub(super) relay_errors: BTreeMap<u32, String>,
     /// The listener for later ranks and tools.
     pub(super) entrance: Option<Entrance>,
     /// Answers processes of another launcher's job that come late.
@@ -121,10 +114,6 @@ pub(super) struct Launcher<'a> {
     pub(super) secret: [u8; 32],
     /// The limits on open files for ranks, if they are not the launcher's own.
     pub(super) open_files: Option<(u64, u64)>,
-    /// Events that are always polled: control sockets, processes, signals.
-    pub(super) events: OwnedFd,
-    /// The ranks' outputs, polled while our own outputs have room.
-    pub(super) outputs: OwnedFd,
     pub(super) open_count: usize,
     pub(super) sinks: [Sink<'static>; 2],
     /// The outputs of processes with an incomplete line that is due at some time.
@@ -150,15 +139,12 @@ pub(super) struct Launcher<'a> {
     /// The exit status, once the job ends with a checkpoint.
     pub(super) ended_by_checkpoint: Option<i32>,
     pub(super) grace: Option<Instant>,
-    orphans: Orphans,
-    pub(super) heirs: Heirs,
     timeout: Option<Instant>,
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
     pub(super) library_checks: LibraryChecks,
     pub(super) finished: Option<i32>,
     pub(super) interrupted: Option<i32>,
-    pub(super) buffer: Vec<u8>,
     pub(super) contacts: Option<FirstContacts>,
     /// Diagnostics that wait to be printed.
     lines: HeldLines,
@@ -168,28 +154,21 @@ impl<'a> Launcher<'a> {
     pub(super) fn new(
         launch: &'a Launch,
         signals: &'a Signals,
-        started: StartedRanks,
+        started: StartedRanks<'a>,
     ) -> Result<Self, LaunchError> {
-        let StartedRanks { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, .. } =
-            started;
-        let StartedRanks { far, far_inputs, lifelines, entrance, deadline, times, joiners, .. } =
-            started;
-        let host = oxmpi_sys::host::name();
+        let StartedRanks { boot, nodes, host, feed, secret, far, .. } = started;
+        let StartedRanks { lifelines, entrance, deadline, times, joiners, .. } = started;
+        let name = oxmpi_sys::host::name();
         let size = nodes.len() as u32;
-        let epoll =
-            || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
         let mut launcher = Launcher {
             launch,
-            job: Jobs::new(size, &host)
+            job: Jobs::new(size, &name)
                 .surviving(launch.params.mpi_ft_enable())
                 .failing_by_codes(launch.params.mpi_abort_on_non_zero_status())
                 .below_other(joiners.is_some())
-                .spread_over(hosts_of(launch, &host)),
+                .spread_over(hosts_of(launch, &name)),
             signals,
             members: BTreeMap::new(),
-            own: HostRanks::default(),
-            guard,
-            far_inputs: Vec::new(),
             lifelines,
             stranded: Vec::new(),
             numbers: far.first().and_then(|far| far.child.numbers.clone()),
@@ -200,10 +179,11 @@ impl<'a> Launcher<'a> {
             deferred: Vec::new(),
             deferred_until: None,
             boot,
-            node: own_node(launch, &ranks),
+            node: own_node(launch, &host),
+            host,
             parents: HashMap::new(),
             links: Links::default(),
-            relays: Relays::default(),
+            relay_errors: BTreeMap::new(),
             entrance,
             joiners,
             finishing: Vec::new(),
@@ -211,8 +191,6 @@ impl<'a> Launcher<'a> {
             ports: Ports::default(),
             secret,
             open_files: None,
-            events: epoll()?,
-            outputs: epoll()?,
             open_count: 0,
             sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
             half_lines: BTreeSet::new(),
@@ -230,91 +208,63 @@ impl<'a> Launcher<'a> {
             last_call: 0,
             ended_by_checkpoint: None,
             grace: None,
-            orphans: Orphans::default(),
-            heirs: Heirs::default(),
             timeout: deadline.map(|deadline| Instant::now() + deadline.left()),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
             library_checks: LibraryChecks::begin(),
             finished: None,
             interrupted: None,
-            buffer: vec![0; 64 << 10],
             contacts: FirstContacts::of(launch, times, size),
             lines: HeldLines::begin(),
         };
-        let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
+        let listened = launcher.host.listen(signals.as_fd(), SIGNALS, 0);
         let listened = listened.and_then(|()| launcher.watch_entrance()).and_then(|()| {
             let joiners = launcher.joiners.as_ref().map(Joiners::events);
-            joiners.map_or(Ok(()), |fd| launcher.listen(&launcher.events, fd, JOINERS, 0))
+            joiners.map_or(Ok(()), |fd| launcher.host.listen(fd, JOINERS, 0))
         });
-        let mut plugs = plugs.into_iter();
-        let app = |number| app_of(&launch.apps, number);
-        let tag = |number: u32| launch.output.tags.then(|| number.to_string());
-        let listened =
-            listened.and_then(|()| launcher.lifelines.watch(&launcher.events, LIFELINES << 32));
-        let enlisted =
-            listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
-                ranks
-                    .into_iter()
-                    .zip(pipes)
-                    .map(|((number, rank), outputs)| {
-                        let tag = tag(number);
-                        launcher.enlist(
-                            number,
-                            (rank, outputs, plugs.next()),
-                            tag.as_deref(),
-                            app(number),
-                        )
-                    })
-                    .collect::<rustix::io::Result<Vec<()>>>()
-            });
-        if let Err(error) = enlisted {
+        let listened = listened
+            .and_then(|()| launcher.lifelines.watch(&launcher.host.events, LIFELINES << 32));
+        if let Err(error) = listened.and_then(|()| launcher.enlist_far(&nodes)) {
             launcher.kill_all();
             return start::kernel("wait for the ranks", Err(error));
+        }
+        for number in launcher.host.ranks.numbers() {
+            let tag = launch.output.tags.then(|| number.to_string());
+            launcher.add_own_member(number, tag.as_deref(), app_of(&launch.apps, number));
         }
         Ok(launcher)
     }
 
-    pub(super) fn listen(
-        &self,
-        set: &OwnedFd,
-        fd: BorrowedFd<'_>,
-        kind: u64,
-        rank: u64,
-    ) -> rustix::io::Result<()> {
-        epoll::add(set, fd, epoll::EventData::new_u64(kind << 32 | rank), epoll::EventFlags::IN)
+    /// Adds a process of this host that its launcher has started.
+    pub(super) fn add_own_member(&mut self, number: u32, tag: Option<&str>, app: usize) {
+        let Some(one) = self.host.ranks.get(number) else { return };
+        let open = [0, 1].map(|kind: usize| one.outputs[kind].is_some());
+        let pid = one.rank.process.pid.cast_unsigned();
+        self.add_member((number, one.node, None), open, (pid, tag), app);
     }
 
-    pub(super) fn enlist(
+    /// Adds a process of a host: this one, or that of an agent.
+    pub(super) fn add_member(
         &mut self,
-        number: u32,
-        (rank, outputs, plug): (RankProcess, Outputs, Option<Plug>),
-        tag: Option<&str>,
+        (number, node, host): (u32, u32, Option<usize>),
+        open: [bool; 2],
+        (pid, tag): (u32, Option<&str>),
         app: usize,
-    ) -> rustix::io::Result<()> {
-        self.open_count += outputs.iter().flatten().count();
+    ) {
         let times = self.launch.output.times;
-        let one = self.own.add(number, rank, outputs, plug);
+        self.open_count += open.into_iter().filter(|open| *open).count();
         let member = JobMember {
             is_forgotten: false,
             running: true,
             lines: [0, 1].map(|_| Lines::new(tag, times)),
-            node: one.rank.segment.boot().node.unwrap_or(0),
-            host: None,
-            seen: Glimpse::default(),
+            node,
+            host,
+            seen: Glimpse { pid, ..Glimpse::default() },
             rests: false,
-            far_open: [false; 2],
+            open,
             app,
         };
         self.members.insert(number, member);
-        let (name, Some(one)) = (u64::from(number), self.own.get(number)) else { return Ok(()) };
-        self.listen(&self.events, one.rank.control.as_fd(), CONTROL, name)?;
-        self.listen(&self.events, one.rank.process.pidfd.as_fd(), ENDED, name)?;
-        let mut pipes = OUTPUT.into_iter().zip(one.outputs.iter());
-        pipes.try_for_each(|(kind, pipe)| match pipe {
-            Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, name),
-            None => Ok(()),
-        })
     }
 
     /// Runs until all jobs have ended, and leaves no process behind.
@@ -327,12 +277,11 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn kill_all(mut self) {
-        self.relays.here.end(&self.guard);
-        end::reap(self.own.processes(), self.guard);
+        self.host.end();
     }
 
     pub(super) fn rank(&self, number: u32) -> Option<&RankProcess> {
-        self.own.get(number).map(|one| &one.rank)
+        self.host.ranks.get(number).map(|one| &one.rank)
     }
 
     /// Prints the diagnostics so far, and a text.
@@ -384,6 +333,9 @@ impl<'a> Launcher<'a> {
         while let Some(at) = self.late.pop() {
             self.read_agent(at);
         }
+        self.host.carriers = self.carriers();
+        self.handle_host_messages();
+        self.send_input();
         self.print("");
         // Messages that events and time limits have caused go before the next wait.
         self.service_agents();
@@ -397,10 +349,8 @@ impl<'a> Launcher<'a> {
             self.deferred_until,
             self.far_time(),
             self.standing.time(),
-            self.orphans.time(),
-            self.heirs.time(),
+            self.host.time(),
             self.hold_until,
-            self.calling_time(),
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
             self.library_checks.time(),
@@ -412,23 +362,21 @@ impl<'a> Launcher<'a> {
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
         let stdin = rustix::stdio::stdin();
-        let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.host.events, PollFlags::IN)];
         if !full {
-            fds.push(PollFd::new(&self.outputs, PollFlags::IN));
+            fds.push(PollFd::new(&self.host.outputs, PollFlags::IN));
         }
         let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
         fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
         if self.feed.wants_more() {
             fds.push(PollFd::new(&stdin, PollFlags::IN));
         }
-        let behind: Vec<BorrowedFd<'_>> = self.feed.behind().collect();
-        fds.extend(behind.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error),
         }
         drop(fds);
-        self.feed.pass(rustix::stdio::stdin(), &mut self.buffer[..4096]);
+        self.feed.read(rustix::stdio::stdin(), &mut [0; 4096]);
         if !full {
             // Outputs before the ends of ranks: a rank's output comes before the report on its
             // failure.
@@ -440,67 +388,85 @@ impl<'a> Launcher<'a> {
         self.sinks.iter_mut().for_each(Sink::write);
         // The written output makes room for more.
         self.service_agents();
-        self.reap_orphans(Instant::now());
-        self.check_heirs(Instant::now())
+        self.host.on_time(Instant::now(), self.room())?;
+        self.handle_host_messages();
+        Ok(())
+    }
+
+    /// The bytes of output that may be read.
+    fn room(&self) -> u64 {
+        self.sinks.iter().map(Sink::room).min().unwrap_or(0) as u64
+    }
+
+    /// The processes of this one that carry the streams of agents.
+    fn carriers(&self) -> Vec<i32> {
+        self.far.iter().flatten().filter_map(|far| far.child.carrier()).collect()
     }
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
-        let mut list = Vec::with_capacity(128);
-        let set = if urgent { &self.events } else { &self.outputs };
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-        for event in list {
-            let data = event.data.u64();
-            let rank = data as u32;
-            match data >> 32 {
-                CONTROL => _ = self.control_once(rank),
-                ENDED => self.ended(rank)?,
+        let set = if urgent { &self.host.events } else { &self.host.outputs };
+        for (kind, name) in self.host.take_events(set)? {
+            match kind {
                 SIGNALS => self.signalled()?,
-                LINK => self.link_ready(rank),
+                LINK => self.link_ready(name),
                 LAUNCHER_LISTENERS => self.welcome_others(),
                 ENTRANCE => self.welcome_entrants(),
-                ENTRANT => self.read_entrant(rank),
-                RELAY => self.read_relay(rank),
-                RELAY_ENDED => self.relay_ended(rank)?,
-                AGENT_STREAM => self.far_ready(rank as usize),
-                AGENT_ERRORS => self.print_agent_errors(rank as usize),
-                REMOTE_INPUT => self.far_input(rank),
-                LIFELINES => self.lifelines.ready(rank, &self.events, LIFELINES << 32),
+                ENTRANT => self.read_entrant(name),
+                AGENT_STREAM => self.far_ready(name as usize),
+                AGENT_ERRORS => self.print_agent_errors(name as usize),
+                LIFELINES => self.lifelines.ready(name, &self.host.events, LIFELINES << 32),
                 JOINERS => self.joiners.iter_mut().for_each(Joiners::serve_late),
-                kind => self.output(rank, kind as usize),
+                kind => self.host.ready(kind, name, self.room())?,
             }
+            self.handle_host_messages();
         }
         Ok(())
     }
 
-    pub(super) fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
-        let Some(ended) = self.rank(rank) else { return Ok(()) };
-        let Some(exit) = start::exit_of(ended)? else { return Ok(()) };
-        if !self.heirs.is_awaited(rank) {
-            epoll::delete(&self.events, &ended.process.pidfd)?;
-        }
-        if self.is_succeeded(rank, exit)? {
-            return Ok(());
-        }
-        while self.control_once(rank) {}
-        for kind in [0, 1] {
-            while !self.sinks[self.launch.output.sink(kind)].is_full()
-                && self.own.has_output(rank, kind)
-            {
-                self.output(rank, kind);
+    /// Handles the messages of this host's launcher.
+    pub(super) fn handle_host_messages(&mut self) {
+        while let Some(message) = self.host.next_message() {
+            match message {
+                FromHost::Report(report) => self.handle_report(None, report),
+                FromHost::Event(event) => self.handle_process_event(None, event),
+                FromHost::Request { rank, request, came } => {
+                    self.handle_request(rank, request, came)
+                }
+                FromHost::Malformed { rank, error } => {
+                    let text = format!("{}: {error}", self.job.name(rank));
+                    self.handle_event(JobEvent::Say { text });
+                }
+                // A tool makes the images of this host.
+                FromHost::Imaged { .. } => {}
             }
         }
-        let seen = self.glimpse(rank);
-        self.note_end(rank, exit, seen);
-        Ok(())
+    }
+
+    /// Handles a report of the launcher of a host: this one, or another one with its node.
+    pub(super) fn handle_report(&mut self, node: Option<u32>, report: HostReport) {
+        match report {
+            HostReport::Output { rank, is_error, bytes } => {
+                self.take_output(rank, usize::from(is_error), &bytes);
+            }
+            HostReport::InputTaken { rank, bytes } => self.feed.note_taken(rank, bytes as usize),
+            HostReport::InputClosed { rank } => self.feed.drop_readers(|of| of == rank),
+            HostReport::NoListeners { reason } => {
+                self.print(&format!("mpirun: {reason}\n"));
+                self.refuse_asker(reason);
+            }
+            HostReport::Returned { number, values } => self.note_returns(number, values),
+            HostReport::Stopped { .. } | HostReport::Described { .. } => {
+                self.handle_hold_report(node, report);
+            }
+            HostReport::Relay { node, notice } => self.handle_relay_notice(node, &notice),
+            HostReport::RelayEnded { node, pid, exit } => {
+                self.note_relay_end(node, pid.cast_signed(), exit);
+            }
+        }
     }
 
     /// Handles the end of a process of this launcher, here or on another host.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
-        debug!(rank, pid = seen.pid, ?exit, stage = ?seen.stage, "a rank has ended");
         self.note_contact(rank, seen.stage, true);
         if self.hold.is_some() {
             let name = self.job.name(rank);
@@ -515,9 +481,9 @@ impl<'a> Launcher<'a> {
         if let Some(member) = self.members.get_mut(&rank) {
             member.running = false;
         }
-        self.own.note_end(rank, Some(&self.guard));
+        self.give_up_call_of(rank);
+        self.feed.drop_readers(|of| of == rank);
         self.forget_services(rank);
-        self.report_end_to_relay(rank);
         self.ports.ended(rank);
         self.takes_no_step(rank);
         let is_well = self.job.ends_well(exit, seen.stage);
@@ -532,10 +498,8 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn read_all(&mut self) {
-        let all: Vec<u32> = self.members.keys().copied().collect();
-        for rank in all {
-            while self.control_once(rank) {}
-        }
+        self.host.read_all_messages();
+        self.handle_host_messages();
     }
 
     pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
@@ -570,7 +534,7 @@ impl<'a> Launcher<'a> {
             } else if signal == Signal::USR2 {
                 self.signal_running(signal);
             } else if signal == Signal::CHILD {
-                self.orphans.note();
+                self.host.note_child_ended();
             } else if signal == Signal::XFSZ {
                 // The failed write reports the same.
             } else if signal == Signal::TSTP {
@@ -616,16 +580,9 @@ impl<'a> Launcher<'a> {
         }
         self.check_contacts(now);
         self.check_missing();
-        self.check_calls(now);
         self.check_entrants(now);
         self.answer_finishing();
         self.check_sinks();
-    }
-
-    fn reap_orphans(&mut self, now: Instant) {
-        let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.reap(now, || self.awaited_children());
-        self.orphans = orphans;
     }
 
     pub(super) fn glimpses(&self) -> Vec<(u32, Glimpse)> {
@@ -633,7 +590,7 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
-        match self.own.get(rank).map(LocalRank::seen) {
+        match self.host.ranks.get(rank).map(LocalRank::seen) {
             Some(Seen { pid, stage, last_call, .. }) => {
                 Glimpse { pid, stage, last_call: call_name(last_call) }
             }

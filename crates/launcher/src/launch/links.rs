@@ -158,7 +158,8 @@ impl Launcher<'_> {
         for place in (0..MAX_PLACE).map(|at| (start + at) % MAX_PLACE + 1) {
             match claims::claim(&door_name(place)) {
                 Ok(listener) => {
-                    self.listen(&self.events, listener.as_fd(), LAUNCHER_LISTENERS, 0)
+                    self.host
+                        .listen(listener.as_fd(), LAUNCHER_LISTENERS, 0)
                         .map_err(|e| e.to_string())?;
                     (self.links.door, self.links.secret) = (Some((place, listener)), secret);
                     self.links.port_word = u64::from_le_bytes([e, f, g, h, i, j, k, l]);
@@ -198,8 +199,7 @@ impl Launcher<'_> {
     ) -> Result<u32, String> {
         self.links.connected = self.links.connected.wrapping_add(1);
         let number = self.links.connected;
-        self.listen(&self.events, socket.as_fd(), LINK, number.into())
-            .map_err(|e| e.to_string())?;
+        self.host.listen(socket.as_fd(), LINK, number).map_err(|e| e.to_string())?;
         let limit = Instant::now() + doors::patience(wanted.is_some());
         let (universe, queue) = (None, VecDeque::new());
         let (lasts, is_closing) = (false, false);
@@ -242,7 +242,7 @@ impl Launcher<'_> {
             epoll::EventFlags::IN | epoll::EventFlags::OUT
         };
         let name = epoll::EventData::new_u64(LINK << 32 | u64::from(number));
-        let _ = epoll::modify(&self.events, &connection.socket, name, wanted);
+        let _ = epoll::modify(&self.host.events, &connection.socket, name, wanted);
     }
 
     fn post_to(&mut self, universe: u64, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {

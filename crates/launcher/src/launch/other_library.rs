@@ -17,7 +17,7 @@ use super::LaunchError;
 
 /// The prefix of this library's names, and of all libraries with the standard ABI, whose programs
 /// run here.
-pub(super) const STANDARD: &str = "libmpi_abi.so";
+pub(crate) const STANDARD: &str = "libmpi_abi.so";
 
 /// Prefixes of other MPI libraries' names, longer ones first, and their owners. 12 is the ABI
 /// number of MPICH and compatible libraries, and was once Open MPI's.
@@ -56,7 +56,7 @@ pub(super) fn refuse(program: &Path, own: Option<&Path>) -> Result<(), LaunchErr
     Err(LaunchError::OtherLibrary { program: program.to_path_buf(), library, owner })
 }
 
-pub(super) fn is_standard(program: &Path) -> bool {
+pub(crate) fn is_standard(program: &Path) -> bool {
     Dynamic::of(program).needed.iter().any(|name| name.starts_with(STANDARD))
 }
 

@@ -218,6 +218,11 @@ impl<'a> Sink<'a> {
         self.queue.len() - self.written > MAX_QUEUE
     }
 
+    /// The bytes after which it is full.
+    pub(crate) fn room(&self) -> usize {
+        (MAX_QUEUE + 1).saturating_sub(self.queue.len() - self.written)
+    }
+
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }

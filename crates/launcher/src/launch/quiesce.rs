@@ -10,7 +10,7 @@ use tracing::debug;
 use super::launcher::{JobMember, Launcher};
 use crate::job::MpiStage;
 use crate::quiesce::{Next, Quiescence};
-use oxmpi_rt_proto::agent::ToAgent;
+use oxmpi_rt_proto::agent::HostOrder;
 use oxmpi_rt_proto::tool::ToolReply;
 
 /// The interval of checks for missing processes: a process that has finalized takes no more steps.
@@ -130,7 +130,7 @@ impl Launcher<'_> {
         }
     }
 
-    fn refuse_asker(&mut self, reason: String) {
+    pub(super) fn refuse_asker(&mut self, reason: String) {
         self.answer_asker(&ToolReply::Refused { reason });
     }
 
@@ -189,8 +189,7 @@ impl Launcher<'_> {
 
     fn request_step(&mut self, step: u32, closes: bool) {
         debug!(step, closes, "requesting a step of a quiescence");
-        self.post_all(&ToAgent::Step { number: step, closes });
-        self.own.ask_step(step);
+        self.order_all(HostOrder::Step { number: step, closes });
     }
 
     pub(super) fn step_taken(&mut self, rank: u32, step: u32) {
@@ -209,12 +208,6 @@ impl Launcher<'_> {
             None => {}
             Some(Next::Close(step)) => {
                 self.standing.times.iter_mut().for_each(|times| times.quiet = Some(Instant::now()));
-                let is_one_host = self.launch.spread.is_none();
-                if let Err(why) = self.own.renew_listeners(self.launch, is_one_host) {
-                    // Ranks get the error when they request their listener.
-                    self.print(&format!("mpirun: {why}\n"));
-                    self.refuse_asker(why.to_string());
-                }
                 self.request_step(step, true);
             }
             Some(Next::Resume(step)) => {

@@ -19,8 +19,8 @@ use super::entrance::Entrance;
 use super::input::Inputs;
 use super::launcher::{JobMember, Launcher};
 use super::places::RankPlace;
-use super::start::{Crew, Recruits};
-use super::{App, Bind, LaunchError, Stdin, end};
+use super::start::{Crew, PreparedRanks};
+use super::{App, Bind, LaunchError, Stdin};
 use crate::hosts::child::timespec;
 use crate::hosts::head::{RemoteAgent, program};
 use oxmpi_rt_client::client::{is_oversubscribed, segment_config};
@@ -122,13 +122,13 @@ impl Launcher<'_> {
         rooms
     }
 
-    /// Starts all processes or none; returns those of this host, and the others' process numbers.
+    /// Starts all processes or none; returns the process numbers of those on other hosts.
     pub(super) fn recruit(
         &mut self,
         apps: &[App],
         base: u32,
         homes: &[Home],
-    ) -> Result<(Recruits, Vec<(u32, u32)>), String> {
+    ) -> Result<Vec<(u32, u32)>, String> {
         let size = homes.len() as u32;
         info!(first = base, ranks = size, "starting a spawned job");
         let of = |agent: Option<usize>| {
@@ -155,8 +155,8 @@ impl Launcher<'_> {
             ..self.boot
         };
         self.raise_own_files();
-        let (inputs, _) = Inputs::open(Stdin::None, size, false, Vec::new())
-            .map_err(|e| io::Error::from(e).to_string())?;
+        let (inputs, _) =
+            Inputs::open(Stdin::None, []).map_err(|e| io::Error::from(e).to_string())?;
         let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
         let several = self.launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1);
         let mut places = RankPlace::all(&nodes);
@@ -198,36 +198,45 @@ impl Launcher<'_> {
         let started = self
             .ask_agents((&agents, &to), &order, ready)
             .and_then(|()| match prepared {
-                Some(prepared) => {
-                    let (guard, none) = (&self.guard, Binding::none());
-                    crew.start(prepared, guard, self.signals, &inputs, &none, self.open_files)
-                        .map_err(text_of)
-                }
-                None => Ok(Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs: Vec::new() }),
+                Some(prepared) => self.start_here(&crew, prepared, &inputs).map_err(text_of),
+                None => Ok(()),
             })
-            .and_then(|recruits| {
+            .and_then(|()| {
                 let fars = agents.iter().filter_map(|at| self.far.get(*at)?.as_ref());
                 let reports = fars.filter_map(|far| far.report.as_ref());
                 let addresses = reports.flat_map(|report| report.addresses.clone()).collect();
                 let go = ToAgent::Go { addresses };
-                let run = self.ask_agents((&agents, &to), &go, running_round);
-                if run.is_err() {
-                    recruits.ranks.iter().for_each(|rank| end::kill_and_reap(rank, &self.guard));
-                }
-                run.map(|()| recruits)
+                self.ask_agents((&agents, &to), &go, running_round)
             });
         self.late.extend(&agents);
         match started {
-            Ok(recruits) => {
+            Ok(()) => {
                 let pids = agents.iter().filter_map(|at| self.far.get(*at)?.as_ref());
-                let pids = pids.flat_map(|far| far.pids().to_vec()).collect();
-                Ok((recruits, pids))
+                Ok(pids.flat_map(|far| far.pids().to_vec()).collect())
             }
             Err(why) => {
+                self.host.abandon(base);
                 agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Abandon { base }));
                 Err(why)
             }
         }
+    }
+
+    /// Starts the processes of this host.
+    fn start_here(
+        &mut self,
+        crew: &Crew<'_>,
+        prepared: PreparedRanks,
+        inputs: &Inputs,
+    ) -> Result<(), LaunchError> {
+        let (guard, none) = (self.host.guard()?, Binding::none());
+        let recruits = crew.start(prepared, guard, self.signals, inputs, &none, self.open_files)?;
+        let name = |rank: &u32| {
+            let node = crew.places[*rank as usize].node;
+            (crew.boot.base + rank, node.unwrap_or(0))
+        };
+        let notices = (self.deaths.len() as u32, Some(self.standing.step()));
+        self.host.enlist_all(crew.here.iter().map(name), recruits, notices)
     }
 
     /// Sends a message to the agents of some hosts, and awaits the answers of their branches.

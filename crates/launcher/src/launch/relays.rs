@@ -8,7 +8,6 @@
 //! loss of its host counts as that of a host, and where others survive that, their relays are
 //! notified.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 use oxmpi_fabric::encryption;
@@ -16,19 +15,8 @@ use oxmpi_wire::relay::{Notice, Order};
 
 use super::launcher::Launcher;
 use super::{LaunchError, plugs};
-use crate::host_relays::HostRelays;
 use crate::job::{Exit, JobEvent};
-use oxmpi_rt_proto::agent::ToAgent;
-
-pub(super) const RELAY: u64 = 20;
-pub(super) const RELAY_ENDED: u64 = 21;
-
-#[derive(Default)]
-pub(super) struct Relays {
-    pub(super) here: HostRelays,
-    /// Errors that relays have reported before their ends, by node.
-    errors: BTreeMap<u32, String>,
-}
+use oxmpi_rt_proto::agent::HostOrder;
 
 impl Launcher<'_> {
     /// Starts a relay on each node of this host, if the job's messages go through relays, and sends
@@ -64,10 +52,7 @@ impl Launcher<'_> {
             let (listener, address) = plugs.next().unzip();
             addresses.extend(address.map(|address| (node, address)));
             let begin = Order::Begin { job, node, nodes, secret, encrypt };
-            let name = u64::from(node);
-            let events = (&self.events, (RELAY << 32 | name, RELAY_ENDED << 32 | name));
-            let with = (self.signals, &self.guard);
-            let pid = self.relays.here.start((node, &begin), with, listener.as_ref(), events)?;
+            let pid = self.host.start_relay((node, &begin), self.signals, listener.as_ref())?;
             if self.launch.verbose {
                 self.print(&format!("mpirun: daemon of node {node}: pid {pid}\n"));
             }
@@ -94,9 +79,7 @@ impl Launcher<'_> {
         if !self.launch.transport.has_daemons() {
             return;
         }
-        let order = order.encode();
-        self.relays.here.pass(&order);
-        self.post_all(&ToAgent::Relay { order });
+        self.order_all(HostOrder::Relay { order: order.encode() });
     }
 
     /// Sends the relays the nodes of `count` members from number `first` on.
@@ -117,53 +100,27 @@ impl Launcher<'_> {
     /// Gives a process of this host its socket to the relay of its node.
     pub(super) fn give_relay(&mut self, rank: u32) {
         let node = self.members.get(&rank).map_or(0, |member| member.node);
-        let (reply, socket) = self.relays.here.supply(node, rank);
+        let (reply, socket) = self.host.relays.supply(node, rank);
         self.answer(rank, &reply, socket.as_ref().map(AsFd::as_fd));
-    }
-
-    /// Reports the end of a process of this host to its relay. An agent does this for its own
-    /// processes.
-    pub(super) fn report_end_to_relay(&self, rank: u32) {
-        if let Some(member) = self.members.get(&rank).filter(|member| member.host.is_none()) {
-            self.relays.here.report_end(member.node, rank);
-        }
-    }
-
-    pub(super) fn read_relay(&mut self, node: u32) {
-        while let Some(notice) = self.relays.here.next_notice(node, &self.events) {
-            self.handle_relay_notice(node, &notice);
-        }
-    }
-
-    pub(super) fn read_relays(&mut self) {
-        self.relays.here.nodes().into_iter().for_each(|node| self.read_relay(node));
     }
 
     pub(super) fn handle_relay_notice(&mut self, node: u32, notice: &[u8]) {
         match Notice::decode(notice) {
             Ok(Notice::Said { .. }) if self.launch.quiet => {}
             Ok(Notice::Said { text }) => self.handle_event(JobEvent::Say { text }),
-            Ok(Notice::Lost { text }) => _ = self.relays.errors.insert(node, text),
+            Ok(Notice::Lost { text }) => _ = self.relay_errors.insert(node, text),
             Ok(Notice::Wrong { number, text }) => {
                 let name = self.node_name(node);
                 let text = format!("it has sent the daemon of {name} a malformed message: {text}");
                 let seen = self.glimpse(number);
                 self.handle_event(JobEvent::Abort { rank: number, code: 1, text, seen });
             }
-            Err(error) => _ = self.relays.errors.insert(node, error.to_string()),
+            Err(error) => _ = self.relay_errors.insert(node, error.to_string()),
         }
-    }
-
-    pub(super) fn relay_ended(&mut self, node: u32) -> rustix::io::Result<()> {
-        self.read_relay(node);
-        if let Some((pid, exit)) = self.relays.here.take_end(node, &self.events)? {
-            self.note_relay_end(node, pid, exit);
-        }
-        Ok(())
     }
 
     pub(super) fn note_relay_end(&mut self, node: u32, pid: i32, exit: Exit) {
-        let why = self.relays.errors.remove(&node);
+        let why = self.relay_errors.remove(&node);
         let host = self.launch.spread.as_ref().and_then(|spread| spread.hosts.get(node as usize));
         let host = host.map(|host| host.name.clone());
         self.handle_event(JobEvent::DaemonEnded { node, pid, host, exit, why });

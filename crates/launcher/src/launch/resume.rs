@@ -17,7 +17,6 @@ use oxmpi_checkpoint::origins::NamespaceGroup;
 use oxmpi_checkpoint::ranks::{Given, bring_back as restore};
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::fdpass;
-use oxmpi_sys::poller::raise_alarm;
 use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{Guard, PidNamespace, Process, Signals};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
@@ -37,16 +36,18 @@ use super::launcher::Launcher;
 use super::plugs::{Plug, plugs};
 use super::quiesce::Standing;
 use super::start::{
-    Nested, Outputs, RankProcess, RankStarter, StartedRanks, boot, kernel, raise_open_files,
+    Nested, Outputs, RankProcess, RankStarter, Recruits, StartedRanks, boot, kernel,
+    raise_open_files,
 };
-use super::still::send;
 use super::times::{StartPhase, StartTimes};
-use super::{Deadline, Launch, LaunchError, binding_of, prepare};
+use super::{Deadline, Launch, LaunchError, Stdin, binding_of, prepare};
 use crate::checkpoint::resumption::{HostRestart, Resumption};
+use crate::host::Host;
+use crate::host::still::send;
 use crate::hosts::head::{RemoteAgent, order};
 use crate::hosts::lifelines::Lifelines;
 use crate::hosts::pieces::FileSender;
-use oxmpi_rt_proto::agent::{AgentOrder, RestoreOrder, ToAgent};
+use oxmpi_rt_proto::agent::{AgentOrder, HostOrder, RestoreOrder};
 use oxmpi_rt_proto::held::{CONTROL, Held, HeldRank, INPUT, OUTPUTS};
 
 /// The argument that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
@@ -71,20 +72,19 @@ pub(crate) fn resume(
     let open_files = raise_open_files(launch, (size, here, launch.children()), true)?;
     let files = launch.files(size, true)?;
     let binding = binding_of(launch.bind, here);
-    let (started, restored) = bring_all_back(launch, held, restart, (&signals, &binding))?;
+    let started = bring_all_back(launch, held, restart, (&signals, &binding))?;
     let mut launcher = Launcher::new(launch, &signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;
     restart.note_back(launch);
-    launcher.take_up(held, &restored);
+    launcher.take_up(held);
     launcher.introduce(&binding);
     launcher.run_to_the_end()
 }
 
 impl Launcher<'_> {
-    /// Takes over the old launcher's state, and lets the processes run; `restored` are those of
-    /// this host.
-    fn take_up(&mut self, held: &Held, restored: &[HeldRank]) {
+    /// Takes over the old launcher's state, and lets the processes run.
+    fn take_up(&mut self, held: &Held) {
         self.standing = Standing::restored(held.step);
         for (sink, queued) in self.sinks.iter_mut().zip(&held.queued) {
             sink.queue().extend_from_slice(queued);
@@ -99,19 +99,8 @@ impl Launcher<'_> {
             }
             [0, 1].into_iter().for_each(|kind| self.note_half_line(rank.number, kind));
         }
-        self.post_all(&ToAgent::GoOn);
-        for rank in restored {
-            if let Some(plug) = self.own.get(rank.number).and_then(|one| one.plug.as_ref()) {
-                let_run(rank, plug);
-            }
-        }
+        self.order_all(HostOrder::GoOn);
     }
-}
-
-fn let_run(rank: &HeldRank, plug: &Plug) {
-    rank.stopped.iter().for_each(|pid| send(*pid, Signal::CONT));
-    // The rank may sleep on connections of its former life, or on none.
-    raise_alarm(&plug.alarm);
 }
 
 /// A new launcher's descriptors for a rank, and the replacements for its process.
@@ -254,12 +243,12 @@ fn take_all_over(
 }
 
 /// Restores all processes on all hosts, and collects the state of this host's.
-fn bring_all_back(
-    launch: &Launch,
+fn bring_all_back<'a>(
+    launch: &'a Launch,
     held: &Held,
     restart: &mut Resumption,
     (signals, binding): (&Signals, &Binding),
-) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
+) -> Result<StartedRanks<'a>, LaunchError> {
     let mut times = StartTimes::begin(launch);
     let (images, marks) = (restart.images().map_err(LaunchError::Restore)?, restart.marks(held));
     let size = held.ranks.len() as u32;
@@ -268,8 +257,8 @@ fn bring_all_back(
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
     let deadline = Deadline::of_rest(launch, held.time_left);
     let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
-    let guard = Guard::start_again(&held.mark)
-        .map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let mut host = Host::of_head(launch, entrance.names().0)?;
+    host.start_guard(Some(&held.mark))?;
     let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
     let step = Standing::restored(held.step).step();
     let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
@@ -279,12 +268,9 @@ fn bring_all_back(
             rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank))
         };
         let fed: Vec<u32> = held.ranks.iter().filter(is_fed).map(|rank| rank.number).collect();
-        let inputs = Inputs::of_ranks(fed.iter().copied());
+        let own_fed = fed.iter().copied().filter(|number| here.binary_search(number).is_ok());
+        let inputs = Inputs::open(Stdin::None, own_fed);
         let (mut inputs, writers) = kernel("open standard input for the ranks", inputs)?;
-        let mut far_inputs = Vec::new();
-        for number in fed.iter().filter(|number| here.binary_search(number).is_err()) {
-            far_inputs.extend(inputs.take(*number).map(|pipe| (*number, pipe)));
-        }
         let is_one_host = launch.spread.is_none();
         let plugs = plugs(launch, own.len(), is_one_host, own.len() > 1)?;
         let watch = (signals, deadline);
@@ -314,46 +300,48 @@ fn bring_all_back(
             plugs,
             &mut inputs,
             (step, boot.oversubscribed),
-            (binding, &guard),
+            (binding, host.guard()?),
             &restart.here(&here).map_err(LaunchError::Restore)?,
         )?;
         times.add_own(StartPhase::Exec, !own.is_empty());
         info!(ranks = own.len(), "restored the ranks of this host");
-        if let Err(error) = RemoteAgent::start_all(&mut far, addresses, watch) {
-            kill_restored(&back.restored);
+        let Back { ranks, outputs, plugs, restored } = back;
+        let named =
+            here.iter().map(|rank| (*rank, nodes.get(*rank as usize).map_or(0, |node| *node)));
+        let enlisted = host.enlist_all(named, Recruits { ranks, outputs, plugs }, (0, None));
+        host.note_restored(&restored);
+        writers.into_iter().for_each(|(rank, pipe)| host.add_input(rank, pipe));
+        let started = enlisted.and_then(|()| RemoteAgent::start_all(&mut far, addresses, watch));
+        if let Err(error) = started {
+            // They may have left the groups of their ranks.
+            let all = restored.iter().flat_map(|rank| &rank.stopped);
+            all.for_each(|pid| send(*pid, Signal::KILL));
             return Err(error);
         }
         times.add_far(StartPhase::Exec, &far);
-        let rest = |(number, pipe): (u32, OwnedFd)| {
+        let rest = |number: u32| {
             let rank = held.ranks.iter().find(|rank| rank.number == number);
-            (number, pipe, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
+            (number, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
         };
-        let feed = Feed::of_rest(writers.into_iter().map(rest).collect(), held.input_ended);
-        Ok((back, feed, far, far_inputs, lifelines))
+        let feed = Feed::of_rest(fed.into_iter().map(rest).collect(), held.input_ended);
+        Ok((feed, far, lifelines))
     };
     match run() {
-        Ok((Back { ranks, outputs, plugs, restored }, feed, far, far_inputs, lifelines)) => {
-            let started = StartedRanks {
-                joiners: None,
-                boot,
-                nodes,
-                ranks: here.iter().copied().zip(ranks).collect(),
-                outputs,
-                guard,
-                feed,
-                plugs,
-                secret: held.secret,
-                deadline,
-                far,
-                far_inputs,
-                lifelines,
-                entrance: Some(entrance),
-                times,
-            };
-            Ok((started, restored))
-        }
+        Ok((feed, far, lifelines)) => Ok(StartedRanks {
+            joiners: None,
+            boot,
+            nodes,
+            host,
+            feed,
+            secret: held.secret,
+            deadline,
+            far,
+            lifelines,
+            entrance: Some(entrance),
+            times,
+        }),
         Err(error) => {
-            guard.dismiss();
+            host.undo_start(0);
             Err(error)
         }
     }

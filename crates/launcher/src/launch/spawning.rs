@@ -10,7 +10,6 @@ use super::files::Named;
 use super::launcher::Launcher;
 use super::links::MAX_NUMBER;
 use super::recruiting::Home;
-use super::start::Recruits;
 use super::{App, MAX_RANKS, ProgramSearch};
 use crate::hosts::named::{self, Hosts};
 use crate::job::{Exit, JobEvent};
@@ -63,68 +62,39 @@ impl Launcher<'_> {
             // Late messages about started processes must not be taken for later ones.
             self.job.skip(size as u32);
         }
-        let (recruits, far) = recruited?;
+        let far = recruited?;
         let (job, mut parent) = (self.job.jobs(), spawn.parent);
         let (parents, bond) = (parent.processes.clone(), parent.context);
         parent.is_mixed = parents.iter().any(|parent| self.links.is_other(*parent));
         self.parents.insert(base, parent);
-        // Their count of failures must match that of connected processes.
-        for rank in &recruits.ranks {
-            self.deaths.iter().for_each(|_| rank.segment.status().note_death());
-            rank.segment.status().ask_quiesce_step(self.standing.step());
-        }
-        let here = homes.iter().enumerate().filter(|(_, home)| home.agent.is_none());
-        let here: Vec<u32> = here.map(|(at, _)| at as u32).collect();
-        let mut unwatched = self.admit(recruits, (base, job), program, &here);
-        unwatched.extend(self.admit_far(&far, &homes, (base, job), program));
+        self.admit_own((base, size as u32), job, program);
+        let unreported = self.admit_far(&far, &homes, (base, job), program);
         if is_spread {
             self.job.place_next(homes.iter().map(|home| home.host.clone()).collect());
         }
         self.handle_event(JobEvent::Spawned { ranks: size as u32, parents, bond });
-        for rank in unwatched {
-            self.own.signal(Signal::KILL, [rank]);
-            self.own.note_end(rank, Some(&self.guard));
-            self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
+        for rank in unreported {
             let seen = self.glimpse(rank);
-            self.handle_event(JobEvent::Exited {
-                rank,
-                exit: Exit::Signal(Signal::KILL.as_raw()),
-                seen,
-            });
+            let exit = Exit::Signal(Signal::KILL.as_raw());
+            self.handle_event(JobEvent::Exited { rank, exit, seen });
         }
         Ok((base, size as u32))
     }
 
-    /// Makes new processes members. Returns the ones that the kernel does not let us poll.
-    fn admit(
-        &mut self,
-        recruits: Recruits,
-        (base, job): (u32, usize),
-        program: usize,
-        here: &[u32],
-    ) -> Vec<u32> {
-        let mut unwatched = Vec::new();
-        let Recruits { ranks, outputs, plugs } = recruits;
-        let mut plugs = plugs.into_iter();
-        for ((number, rank), outputs) in here.iter().copied().zip(ranks).zip(outputs) {
-            let name = format!("{job}.{number}");
-            self.open_files_of(base + number, &name, None);
+    /// Makes the new processes of this host members.
+    fn admit_own(&mut self, (base, size): (u32, u32), job: usize, program: usize) {
+        for at in 0..size {
+            let number = base + at;
+            let Some(rank) = self.rank(number) else { continue };
+            let (name, pid) = (format!("{job}.{at}"), rank.process.pid);
+            self.open_files_of(number, &name, None);
             if self.launch.verbose {
-                let pid = rank.process.pid;
-                self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
+                self.print(&format!("mpirun: rank {at} of spawned job {job}: pid {pid}\n"));
             }
             let tag = self.launch.output.tags.then_some(&*name);
-            if let Err(error) =
-                self.enlist(base + number, (rank, outputs, plugs.next()), tag, program)
-            {
-                self.handle_event(JobEvent::Say {
-                    text: format!("rank {name} cannot be watched: {error}"),
-                });
-                unwatched.push(base + number);
-            }
-            self.send_places(base + number, 1);
+            self.add_own_member(number, tag, program);
+            self.send_places(number, 1);
         }
-        unwatched
     }
 }
 

@@ -32,6 +32,7 @@ use super::places::{RankPlace, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::times::{StartPhase, StartTimes};
 use super::{App, Deadline, Launch, LaunchError};
+use crate::host::Host;
 use crate::hosts::head::{RemoteAgent, order};
 use crate::hosts::joiners::{Joiner, Joiners};
 use crate::hosts::lifelines::{self, Lifelines};
@@ -141,21 +142,17 @@ pub(crate) fn exit_of(rank: &RankProcess) -> rustix::io::Result<Option<Exit>> {
 /// The read ends of a rank's standard output and error, while open.
 pub(crate) type Outputs = [Option<OwnedFd>; 2];
 
-#[derive(Debug)]
-pub(crate) struct StartedRanks {
+pub(crate) struct StartedRanks<'a> {
     /// The common part of the first job's boot records.
     pub(crate) boot: Boot,
     pub(crate) nodes: Vec<u32>,
-    pub(crate) ranks: Vec<(u32, RankProcess)>,
-    pub(crate) outputs: Vec<Outputs>,
-    pub(crate) guard: Guard,
+    /// With the ranks of this host.
+    pub(crate) host: Host<'a>,
     pub(crate) feed: Feed,
-    pub(crate) plugs: Vec<Plug>,
     /// Shared by the processes of this launcher only.
     pub(crate) secret: [u8; 32],
     pub(crate) deadline: Option<Deadline>,
     pub(crate) far: Vec<RemoteAgent>,
-    pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
     pub(crate) lifelines: Lifelines,
     pub(crate) entrance: Option<Entrance>,
     /// In a job of another launcher.
@@ -236,14 +233,14 @@ type Limits = (Option<(u64, u64)>, Option<Deadline>);
 
 /// Starts all ranks of `launch`, or makes the processes that have come with `gathered` ranks. After
 /// an error none is left.
-pub(crate) fn start(
-    launch: &Launch,
+pub(crate) fn start<'a>(
+    launch: &'a Launch,
     signals: &Signals,
     (open_files, deadline): Limits,
     stdin_is_terminal: bool,
     binding: &Binding,
     gathered: Option<Gathered>,
-) -> Result<StartedRanks, LaunchError> {
+) -> Result<StartedRanks<'a>, LaunchError> {
     let mut times = StartTimes::begin(launch);
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
@@ -259,14 +256,17 @@ pub(crate) fn start(
         way_in: entrance.way_in(),
     };
     let secret = draw_secret()?;
-    let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
-    let far = (0..size).filter(|rank| crew.here.binary_search(rank).is_err()).collect();
-    let inputs = Inputs::open(launch.stdin, size, stdin_is_terminal, far);
-    let (mut inputs, feed) = kernel("open standard input for the ranks", inputs)?;
-    let far_inputs = inputs.take_far();
+    let mut host = Host::of_head(launch, entrance.names().0)?;
+    host.start_guard(None)?;
+    let far: Vec<u32> = (0..size).filter(|rank| crew.here.binary_search(rank).is_err()).collect();
+    let fed = launch.stdin.fed(size, stdin_is_terminal, &far);
+    let (far_fed, own_fed): (Vec<u32>, Vec<u32>) =
+        fed.clone().partition(|rank| far.binary_search(rank).is_ok());
+    let inputs = Inputs::open(launch.stdin, own_fed);
+    let (inputs, writers) = kernel("open standard input for the ranks", inputs)?;
     let has_ranks = !crew.here.is_empty();
     let (agents, mut joiners) = gathered.map(|it| (it.agents, it.joiners)).unzip();
-    let run = || {
+    let run = || -> Result<_, LaunchError> {
         let mut prepared = crew.prepare()?;
         times.add_own(StartPhase::Segments, has_ranks);
         let mut far = match agents {
@@ -274,9 +274,8 @@ pub(crate) fn start(
             None => RemoteAgent::open_all(launch, (signals, deadline))?,
         };
         times.add_far(StartPhase::Agents, &far);
-        let fed = far_inputs.iter().map(|(rank, _)| *rank).collect();
         let lifelines = Lifelines::offer(launch, &mut far);
-        let order = order(launch, (&boot, secret), &nodes, fed);
+        let order = order(launch, (&boot, secret), &nodes, far_fed);
         RemoteAgent::prepare_all(&mut far, order, (signals, deadline))?;
         times.add_far(StartPhase::Segments, &far);
         let mut addresses = RemoteAgent::addresses(&far);
@@ -285,39 +284,34 @@ pub(crate) fn start(
         if let Some(joiners) = &mut joiners {
             prepared.assign(joiners);
         }
-        let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
+        let recruits =
+            crew.start(prepared, host.guard()?, signals, &inputs, binding, open_files)?;
+        let nodes =
+            crew.here.iter().map(|rank| (*rank, crew.places[*rank as usize].node.unwrap_or(0)));
+        host.enlist_all(nodes, recruits, (0, None))?;
+        writers.into_iter().for_each(|(rank, pipe)| host.add_input(rank, pipe));
         times.add_own(StartPhase::Exec, has_ranks);
-        if let Err(error) = RemoteAgent::start_all(&mut far, addresses, (signals, deadline)) {
-            recruits.ranks.iter().for_each(|rank| super::end::kill_and_reap(rank, &guard));
-            return Err(error);
-        }
+        RemoteAgent::start_all(&mut far, addresses, (signals, deadline))?;
         times.add_far(StartPhase::Exec, &far);
-        Ok((recruits, far, lifelines))
+        Ok((far, lifelines))
     };
     match run() {
-        Ok((Recruits { ranks, outputs, plugs }, far, lifelines)) => {
-            let ranks = crew.here.iter().copied().zip(ranks).collect();
-            Ok(StartedRanks {
-                boot,
-                nodes,
-                ranks,
-                outputs,
-                guard,
-                feed,
-                plugs,
-                secret,
-                deadline,
-                far,
-                far_inputs,
-                lifelines,
-                entrance: Some(entrance),
-                joiners,
-                times,
-            })
-        }
+        Ok((far, lifelines)) => Ok(StartedRanks {
+            boot,
+            nodes,
+            host,
+            feed: Feed::new(fed),
+            secret,
+            deadline,
+            far,
+            lifelines,
+            entrance: Some(entrance),
+            joiners,
+            times,
+        }),
         Err(error) => {
             joiners.iter_mut().for_each(|joiners| _ = joiners.refuse_all(&error.to_string()));
-            guard.dismiss();
+            host.undo_start(0);
             Err(error)
         }
     }
@@ -328,7 +322,7 @@ pub(crate) fn adopt(
     launch: &Launch,
     segment_fd: OwnedFd,
     control: OwnedFd,
-) -> Result<StartedRanks, LaunchError> {
+) -> Result<StartedRanks<'_>, LaunchError> {
     let segment = Segment::map(&segment_fd).map_err(LaunchError::Segment)?;
     let gone = || LaunchError::NoSingleton("no process has the segment".into());
     let pid = segment.status().pid().map(u32::cast_signed).ok_or_else(gone)?;
@@ -351,21 +345,21 @@ pub(crate) fn adopt(
         postboxes: None,
         nested: None,
     };
-    let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let (entrance, node) = (Entrance::open(true)?, boot.node.unwrap_or(0));
+    let mut host = Host::of_head(launch, entrance.names().0)?;
+    host.take_guard(guard)?;
+    let recruits = Recruits { ranks: vec![rank], outputs: vec![[None, None]], plugs: Vec::new() };
+    host.enlist_all([(0, node)], recruits, (0, None))?;
     Ok(StartedRanks {
         boot,
-        nodes: vec![boot.node.unwrap_or(0)],
-        ranks: vec![(0, rank)],
-        outputs: vec![[None, None]],
-        guard,
+        nodes: vec![node],
+        host,
         feed: Feed::default(),
-        plugs: Vec::new(),
         secret: draw_secret()?,
         deadline: None,
         far: Vec::new(),
-        far_inputs: Vec::new(),
         lifelines: Lifelines::default(),
-        entrance: Some(Entrance::open(true)?),
+        entrance: Some(entrance),
         joiners: None,
         times: StartTimes::begin(launch),
     })

@@ -160,7 +160,8 @@ impl Launcher<'_> {
     /// Whether a process of this host has waited for `limit`.
     fn has_wait_of(&self, limit: Duration) -> bool {
         let now_ns = clock::now_ns();
-        self.own
+        self.host
+            .ranks
             .processes()
             .any(|rank| waits_of(rank).any(|waiting| waiting.is_long(limit, now_ns)))
     }

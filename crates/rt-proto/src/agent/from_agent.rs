@@ -1,8 +1,7 @@
 //! Messages of an agent to the head: its ranks' progress, requests, output and ends.
 
-use super::{BranchReport, BranchRound, StreamError, UpRoute, decode, frame, open};
+use super::{BranchReport, BranchRound, HostReport, StreamError, UpRoute, decode, frame, open};
 
-use crate::held::HeldHost;
 use crate::process::{Exit, MpiStage};
 use oxmpi_checkpoint::ranks::HostImages;
 use oxmpi_rt_client::control::{Reply, Request};
@@ -23,24 +22,10 @@ pub enum FromAgent {
         is_program: bool,
         text: String,
     },
-    /// A notice of the relay on the agent's host.
-    Relay {
-        /// Of `oxmpi_wire::relay`, encoded.
-        notice: Vec<u8>,
-    },
-    /// The relay on the agent's host has ended.
-    RelayEnded { pid: u32, exit: Exit },
     /// Whole lines for the user.
     Text { text: String },
     /// A request or report of a process.
     Request { rank: u32, request: Request, blob: Option<Vec<u8>>, seen: Seen },
-    /// Output of a process.
-    Output {
-        rank: u32,
-        is_error: bool,
-        #[serde(with = "serde_bytes")]
-        bytes: Vec<u8>,
-    },
     /// Processes of a branch have ended or closed outputs, in this order.
     Events(Vec<ProcessEvent>),
     /// The agents of these hosts are lost: the first has not answered or has ended, and the others
@@ -49,16 +34,8 @@ pub enum FromAgent {
     HostsLost { nodes: Vec<u32>, text: String },
     /// The answer to [`super::ToAgent::Where`].
     Answer { asker: u32, reply: Reply },
-    /// A process has read this much of its standard input.
-    InputTaken { rank: u32, bytes: u64 },
-    /// All processes are stopped, and all their messages and output were forwarded before.
-    Stopped {
-        /// Numbers the attempts.
-        round: u32,
-        result: Result<(), String>,
-    },
-    /// The answer to [`super::ToAgent::Describe`].
-    Described { round: u32, description: Result<HeldHost, String> },
+    /// A report about the processes of the agent's host.
+    Host(HostReport),
     /// A piece of an image file, if images were not made in the directory of the set.
     Piece {
         round: u32,
@@ -67,12 +44,6 @@ pub enum FromAgent {
         name: String,
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
-    },
-    /// A call of the program's checkpoint functions has returned on all ranks of the agent's host.
-    Returned {
-        number: u32,
-        /// The value of each rank; an error if a rank cannot call them.
-        values: Result<Vec<(u32, i32)>, String>,
     },
     /// The processes are imaged, and all pieces were sent.
     Imaged { round: u32, images: Result<HostImages, String> },
@@ -108,15 +79,11 @@ impl FromAgent {
     /// Whether the message must reach the head even if an agent between is lost. Answers need not,
     /// as their round fails or is begun again, and texts may be lost with a host.
     pub fn is_kept(&self) -> bool {
-        matches!(
-            self,
-            FromAgent::Relay { .. }
-                | FromAgent::RelayEnded { .. }
-                | FromAgent::Request { .. }
-                | FromAgent::Output { .. }
-                | FromAgent::Answer { .. }
-                | FromAgent::InputTaken { .. }
-        )
+        match self {
+            FromAgent::Host(report) => report.is_kept(),
+            FromAgent::Request { .. } | FromAgent::Answer { .. } => true,
+            _ => false,
+        }
     }
 
     /// Encodes the message of a host as a frame. `number` is 0 if the message is not kept.
@@ -129,7 +96,7 @@ impl FromAgent {
                 | FromAgent::Alive { .. }
         );
         let output = match self {
-            FromAgent::Output { bytes, .. } => bytes.len() as u32,
+            FromAgent::Host(HostReport::Output { bytes, .. }) => bytes.len() as u32,
             _ => 0,
         };
         frame(&UpRoute { node, is_for_parent, output, number }, self)

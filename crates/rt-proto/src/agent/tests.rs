@@ -31,7 +31,7 @@ fn an_agent_between_reads_the_route_alone() {
         round: Some(BranchRound::Reached),
         number: 7,
     };
-    let message = ToAgent::Died { count: 3 };
+    let message = ToAgent::Host(HostOrder::Died { count: 3 });
     let bytes = message.encode(&route);
     assert_eq!(next(&bytes), Ok(Some(bytes.len())));
     let (found, rest) = ToAgent::open(&bytes).unwrap();

@@ -1,8 +1,8 @@
 //! Messages of the head to an agent: orders, and answers to its ranks' requests.
 
 use super::{
-    AgentOrder, Branch, DownRoute, LifelineOffer, OfferedLifelines, StreamError, decode, frame,
-    open,
+    AgentOrder, Branch, DownRoute, HostOrder, LifelineOffer, OfferedLifelines, StreamError, decode,
+    frame, open,
 };
 use crate::tool::ImagePlace;
 use oxmpi_rt_client::control::Reply;
@@ -25,22 +25,11 @@ pub enum ToAgent {
         /// The addresses of ranks, for the peers on the agent's host.
         addresses: Vec<(u32, String)>,
     },
-    /// Stops all processes, and forwards all their messages and output. Answered by
-    /// [`super::FromAgent::Stopped`].
-    Hold {
-        /// Numbers the attempts, also in the answer.
-        round: u32,
-    },
-    /// Describes the stopped processes. Answered by [`super::FromAgent::Described`].
-    Describe { round: u32 },
+    /// An order about the processes of the agent's host.
+    Host(HostOrder),
     /// Makes images of the stopped processes. Answered by [`super::FromAgent::Piece`]s, if the host
     /// cannot write the directory of the set, and [`super::FromAgent::Imaged`].
     Image { round: u32, place: ImagePlace },
-    /// Calls the program's checkpoint functions. Answered by [`super::FromAgent::Returned`].
-    CallFunctions {
-        /// The number of the call, which identifies the functions.
-        number: u32,
-    },
     /// A piece of a file of the images that are to be restored.
     Piece {
         /// The file's path in the set. Its pieces are consecutive, up to the first piece of another
@@ -49,14 +38,8 @@ pub enum ToAgent {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// Lets the stopped processes run.
-    GoOn,
     /// Abandons a spawned job, and removes all of it.
     Abandon { base: u32 },
-    /// The spawned job with these numbers is over: only state for later requests is kept.
-    ReleaseJob { base: u32, size: u32 },
-    /// No request will name these processes any more.
-    Forget { base: u32, size: u32 },
     /// The answer to a process's request.
     Answer {
         rank: u32,
@@ -64,33 +47,11 @@ pub enum ToAgent {
         /// The contents of the file that comes with it, if any.
         blob: Option<Vec<u8>>,
     },
-    /// Sends a signal to processes.
-    Signal { number: i32, ranks: Vec<u32> },
-    /// An order for the relay of the agent's host (rpi lamd).
-    Relay {
-        /// Of `oxmpi_wire::relay`, encoded.
-        order: Vec<u8>,
-    },
-    /// A failure notice about `count` further processes, which the others survive.
-    Died { count: u32 },
-    /// Requests a step of a quiescence from all processes.
-    Step {
-        number: u32,
-        /// Whether the step closes connections: each process needs a new listener then.
-        closes: bool,
-    },
     /// Queries the progress of the processes. Answered by a report of the round
     /// [`super::BranchRound::Seen`].
     QueryState { query: u64 },
     /// Requests the socket addresses of a process. Answered by [`super::FromAgent::Answer`].
     Where { asker: u32, rank: u32 },
-    /// Standard input of a process.
-    Input {
-        rank: u32,
-        /// Empty: the end.
-        #[serde(with = "serde_bytes")]
-        bytes: Vec<u8>,
-    },
     /// The agent that was lost between this one and the sender has a successor: the sender is the
     /// new parent.
     Adopted {
@@ -110,23 +71,16 @@ pub enum ToAgent {
 impl ToAgent {
     /// Whether the message must reach its receivers even if an agent between is lost.
     pub fn is_kept(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            ToAgent::Host(order) => order.is_kept(),
             ToAgent::Order(_)
-                | ToAgent::Go { .. }
-                | ToAgent::GoOn
-                | ToAgent::Abandon { .. }
-                | ToAgent::ReleaseJob { .. }
-                | ToAgent::Forget { .. }
-                | ToAgent::Answer { .. }
-                | ToAgent::Signal { .. }
-                | ToAgent::Relay { .. }
-                | ToAgent::Died { .. }
-                | ToAgent::Step { .. }
-                | ToAgent::Where { .. }
-                | ToAgent::Input { .. }
-                | ToAgent::End
-        )
+            | ToAgent::Go { .. }
+            | ToAgent::Abandon { .. }
+            | ToAgent::Answer { .. }
+            | ToAgent::Where { .. }
+            | ToAgent::End => true,
+            _ => false,
+        }
     }
 
     /// Encodes the message as a frame.

@@ -15,10 +15,11 @@ both versions and the remedy.
 ";
 
 /// The files, and the types in each that are messages.
-const SOURCES: [(&str, &[&str]); 7] = [
+const SOURCES: [(&str, &[&str]); 8] = [
     ("crates/rt-client/src/control.rs", &["Request", "Reply"]),
     ("crates/rt-proto/src/agent/to_agent.rs", &["ToAgent"]),
     ("crates/rt-proto/src/agent/from_agent.rs", &["FromAgent", "ProcessEvent"]),
+    ("crates/rt-proto/src/agent/host.rs", &["HostOrder", "HostReport"]),
     ("crates/rt-proto/src/agent/tree.rs", &["Receivers", "BranchRound"]),
     ("crates/rt-proto/src/link.rs", &["LinkMessage"]),
     ("crates/rt-proto/src/daemon.rs", &["DaemonMessage"]),

@@ -52,7 +52,7 @@ impl Agent<'_> {
         let node = self.node.unwrap_or_default();
         let purpose = Purpose::Stranded { node, number: self.last_got.0, nodes };
         let reached = reach(&adopter, purpose, self.silence).and_then(|stream| {
-            self.listen(&self.events, stream.input(), HEAD, 0)?;
+            self.host.listen(stream.input(), HEAD, 0)?;
             Ok(stream)
         });
         match reached {
@@ -113,7 +113,7 @@ impl Agent<'_> {
     }
 
     pub(super) fn lifeline_ready(&mut self, number: u32) {
-        self.lifelines.ready(number, &self.events, LIFELINES << 32);
+        self.lifelines.ready(number, &self.host.events, LIFELINES << 32);
     }
 
     /// Takes over the agents that have come.

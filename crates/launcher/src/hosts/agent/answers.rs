@@ -3,41 +3,17 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::epoll;
-
 use super::Agent;
-use crate::host_ranks::{Control, LocalRank};
+use crate::host::ranks::LocalRank;
 use crate::launch::parts::{INCARNATION, Reach};
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_client::{blob, codec};
 use oxmpi_rt_proto::agent::FromAgent;
 
 impl Agent<'_> {
-    /// Handles one message of a rank; returns whether there may be more.
-    pub(super) fn control_once(&mut self, rank: u32) -> bool {
-        match self.ranks.control(rank) {
-            Control::Message(bytes, came) => {
-                match Request::decode(&bytes) {
-                    Ok(request) => self.handle_request(rank, request, came),
-                    Err(error) => {
-                        let text = format!("mpirun: rank {rank}: {error}\n");
-                        self.post(&FromAgent::Text { text });
-                    }
-                }
-                true
-            }
-            Control::Nothing => false,
-            Control::Closed => {
-                let socket = self.ranks.get(rank).map(|one| &one.rank.control);
-                socket.into_iter().for_each(|socket| _ = epoll::delete(&self.events, socket));
-                false
-            }
-        }
-    }
-
-    fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+    pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
         let identity = (INCARNATION, &self.secret);
-        if let Some((reply, fd)) = self.ranks.answer_to(rank, &request, identity) {
+        if let Some((reply, fd)) = self.host.ranks.answer_to(rank, &request, identity) {
             return self.answer(rank, &reply, fd.as_ref().map(AsFd::as_fd));
         }
         match request {
@@ -46,10 +22,10 @@ impl Agent<'_> {
             }
             Request::Abroad => self.give_abroad(rank),
             Request::Relay => {
-                let (reply, socket) = self.relays.supply(self.own_node(), rank);
+                let (reply, socket) = self.host.relays.supply(self.own_node(), rank);
                 self.answer(rank, &reply, socket.as_ref().map(AsFd::as_fd));
             }
-            Request::Addresses { rank: wanted } if self.ranks.knows(wanted) => {
+            Request::Addresses { rank: wanted } if self.host.ranks.knows(wanted) => {
                 let reply = self.whereabouts(wanted, false);
                 self.answer(rank, &reply, None);
             }
@@ -68,7 +44,7 @@ impl Agent<'_> {
 
     /// Sends a request to the head.
     fn forward(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
-        let seen = self.ranks.get(rank).map(LocalRank::seen).unwrap_or_default();
+        let seen = self.host.ranks.get(rank).map(LocalRank::seen).unwrap_or_default();
         self.sent.insert(rank, seen);
         match came.map(blob::read).transpose() {
             Ok(blob) => self.post(&FromAgent::Request { rank, request, blob, seen }),
@@ -89,28 +65,26 @@ impl Agent<'_> {
         if is_far && let Err(reason) = self.reach_member_abroad(wanted, true) {
             return Reply::Refused { rank: wanted, reason };
         }
-        self.ranks.whereabouts(wanted, is_far).unwrap_or_else(|| elsewhere(wanted))
+        self.host.ranks.whereabouts(wanted, is_far).unwrap_or_else(|| elsewhere(wanted))
     }
 
     /// Makes a rank reachable from other hosts. If all ranks of its job are on this host, only
     /// processes of other launchers need this, and the rank may not know of it.
     fn reach_member_abroad(&mut self, wanted: u32, notifies: bool) -> Result<(), String> {
-        let (Some(launch), Some(one)) = (&self.launch, self.ranks.get(wanted)) else {
-            return Ok(());
-        };
+        let Some(one) = self.host.ranks.get(wanted) else { return Ok(()) };
         // If all ranks of the job are on this host, they listen on the loopback only, if at all.
         let own = match one.rank.segment.boot().node {
             None if self.restored.is_empty() => Reach::Loopback,
             None | Some(_) => Reach::Networks,
         };
-        self.ranks.widen(wanted, launch, (own, Reach::Networks), notifies)
+        self.host.widen(wanted, (own, Reach::Networks), notifies)
     }
 
     fn give_abroad(&mut self, rank: u32) {
         if let Err(reason) = self.reach_member_abroad(rank, false) {
             return self.answer(rank, &Reply::Refused { rank, reason }, None);
         }
-        let (reply, listener) = self.ranks.give_abroad(rank, &self.secret);
+        let (reply, listener) = self.host.ranks.give_abroad(rank, &self.secret);
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
@@ -129,7 +103,7 @@ impl Agent<'_> {
     }
 
     pub(super) fn answer(&self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
-        self.ranks.answer(rank, &reply.encode(), fd);
+        self.host.ranks.answer(rank, &reply.encode(), fd);
     }
 }
 

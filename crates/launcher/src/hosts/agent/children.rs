@@ -16,7 +16,7 @@ use crate::launch::parts::is_ready;
 use crate::launch::{Launch, LaunchError};
 use oxmpi_daemon::PATIENCE as DAEMON_PATIENCE;
 use oxmpi_rt_proto::agent::{
-    Branch, BranchHost, BranchReport, BranchRound, FromAgent, OfferedLifelines, Receivers, Seen,
+    Branch, BranchHost, BranchReport, BranchRound, FromAgent, OfferedLifelines, Receivers,
 };
 
 /// How long the good end of a process waits for others, to be sent with them, if the branch has
@@ -63,9 +63,9 @@ impl Agent<'_> {
     }
 
     pub(super) fn watch_child(&self, at: usize, child: &Child) -> io::Result<()> {
-        self.listen(&self.events, child.stream.input(), CHILD, at as u32)?;
+        self.host.listen(child.stream.input(), CHILD, at as u32)?;
         let mut errors = child.errors.iter();
-        errors.try_for_each(|of| self.listen(&self.events, of.input(), CHILD_ERRORS, at as u32))?;
+        errors.try_for_each(|of| self.host.listen(of.input(), CHILD_ERRORS, at as u32))?;
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl Agent<'_> {
     pub(super) fn offer_lifelines(&mut self, launch: &Launch) -> Result<(), LaunchError> {
         let children = self.children.iter_mut().flatten().collect();
         let (lifelines, own) = Lifelines::offer_to(launch, children, self.parent.as_ref());
-        let watched = lifelines.watch(&self.events, LIFELINES << 32);
+        let watched = lifelines.watch(&self.host.events, LIFELINES << 32);
         (self.lifelines, self.own_way) = (lifelines, own);
         crate::launch::kernel("wait for lifelines", watched)
     }
@@ -91,7 +91,7 @@ impl Agent<'_> {
     pub(super) fn begin_lifeline(&mut self, offered: OfferedLifelines) {
         let OfferedLifelines { parent, is_needed, adopter } = offered;
         if let (Some(node), None, true) = (self.node, &self.lifeline, is_needed) {
-            let events = (&self.events, LIFELINE << 32);
+            let events = (&self.host.events, LIFELINE << 32);
             self.lifeline = Some(Lifeline::begin(&parent, (node, self.silence), events));
         }
         (self.parent, self.adopter) = (Some(parent), adopter);
@@ -184,7 +184,7 @@ impl Agent<'_> {
     /// The stream to a child has ended, or its agent cannot be used.
     pub(super) fn lose_child(&mut self, at: usize, error: Option<io::Error>) {
         let Some(mut child) = self.children.get_mut(at).and_then(Option::take) else { return };
-        let is_start = self.ranks.is_empty();
+        let is_start = self.host.ranks.is_empty();
         let (mut nodes, complete) = self.junction.lose(at);
         if is_start {
             let error = child.why_ended(error);
@@ -215,7 +215,7 @@ impl Agent<'_> {
         for (at, child) in self.children.iter_mut().enumerate() {
             let Some(child) = child else { continue };
             child.acknowledge(has_room);
-            child.write(&self.events, CHILD << 32 | at as u64);
+            child.write(&self.host.events, CHILD << 32 | at as u64);
             let limit = limit_of(child, self.silence);
             // This process may have been stopped itself, so it reads first.
             if child.last_message + limit <= now && !is_ready(child.stream.input(), PollFlags::IN) {
@@ -248,13 +248,6 @@ impl Agent<'_> {
         let mut texts = Vec::new();
         Child::end_all(&mut all, |text| texts.push(text.to_string()));
         texts.into_iter().for_each(|text| self.post(&FromAgent::Text { text }));
-    }
-
-    /// The states of ranks that have changed since they were last sent.
-    pub(super) fn changed_states(&mut self) -> Vec<(u32, Seen)> {
-        let states = self.ranks.iter().map(|(rank, one)| (rank, one.seen()));
-        let sent = &mut self.sent;
-        states.filter(|(rank, seen)| sent.insert(*rank, *seen) != Some(*seen)).collect()
     }
 }
 

@@ -7,20 +7,21 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use oxmpi_checkpoint::ranks::check_ended;
+use oxmpi_fabric::encryption;
 use oxmpi_param::Params;
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::spawn::Guard;
+use oxmpi_wire::relay::Order as RelayOrder;
 use tracing::{info, warn};
 
-use super::ranks::Input;
-use super::{ALIVE, Agent, relay};
+use super::{ALIVE, Agent, Cow};
 use crate::checkpoint;
 use crate::checkpoint::resumption::{FarRestart, sees};
 use crate::hostmap::Hostmap;
 use crate::launch::parts::{
-    Back, Binding, Crew, Inputs, PreparedRanks, RankPlace, Recruits, boot, bring_back, plugs,
-    raise_open_files,
+    Back, Binding, Crew, Inputs, PreparedRanks, RankPlace, RankProcess, Recruits, boot, bring_back,
+    listener, plugs, raise_open_files,
 };
 use crate::launch::{
     App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Stdin, binding_of,
@@ -47,6 +48,14 @@ pub(super) struct ReadyRanks {
     prepared: PreparedRanks,
     /// That of the relay, if this host needs one.
     listener: Option<Listener>,
+}
+
+/// Ranks that were restored from their images.
+struct Restored {
+    recruits: Recruits,
+    ranks: Vec<HeldRank>,
+    /// A text for the user.
+    text: String,
 }
 
 impl AgentJob {
@@ -97,6 +106,33 @@ impl AgentJob {
         }
     }
 
+    /// Restores the ranks of this host.
+    fn restore(
+        &self,
+        restore: &RestoreOrder,
+        prepared: PreparedRanks,
+        inputs: &mut Inputs,
+        with: (&Binding, &Guard),
+        images: &Images,
+    ) -> Result<Restored, LaunchError> {
+        let is_own = |rank: &&HeldRank| self.here.binary_search(&rank.number).is_ok();
+        let ranks: Vec<&HeldRank> = restore.ranks.iter().filter(is_own).collect();
+        let numbers: Vec<u32> = ranks.iter().map(|rank| rank.number).collect();
+        let restart = FarRestart::begin(images, &numbers).map_err(LaunchError::Restore)?;
+        let Back { ranks, outputs, plugs, restored } = bring_back(
+            &ranks,
+            prepared.plugs,
+            inputs,
+            (restore.step, self.boot.oversubscribed),
+            with,
+            &restart.here(),
+        )
+        .map_err(|error| restart.undo(&error))?;
+        info!(ranks = restored.len(), "restored the ranks of this host");
+        let recruits = Recruits { ranks, outputs, plugs };
+        Ok(Restored { recruits, ranks: restored, text: restart.text.clone() })
+    }
+
     /// The addresses of the ranks; empty ones without sockets.
     fn addresses(&self, prepared: &PreparedRanks) -> Vec<(u32, String)> {
         let numbers = self.here.iter().map(|rank| self.order.base + rank);
@@ -135,7 +171,7 @@ impl Agent<'_> {
         let images = job.order.restore.as_ref().map(|restore| &restore.images);
         let wants_images = images.filter(|images| !sees(images)).map(|_| node);
         let prepared = job.prepare()?;
-        let plug = if self.relays.is_empty() { relay::listen(&job.launch)? } else { None };
+        let plug = self.listen_for_relay(&job.launch)?;
         let (listener, relay) = plug.unzip();
         self.secret = job.order.secret;
         let report = BranchReport {
@@ -185,38 +221,27 @@ impl Agent<'_> {
         let none = || LaunchError::Order("no ranks are prepared".to_string());
         let ready = self.ready.take().ok_or_else(none)?;
         let restore = ready.job.order.restore.as_ref();
-        let guard = match (self.guard.take(), restore) {
-            (Some(guard), _) => Ok(guard),
-            (None, Some(restore)) => Guard::start_again(&restore.mark),
-            (None, None) => Guard::start(),
-        };
-        let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+        self.host.start_guard(restore.map(|restore| &*restore.mark))?;
         let base = ready.job.order.base;
-        let started = self.start_with(ready, &guard);
+        let started = self.start_with(ready);
         if started.is_err() {
-            self.ranks.abandon(base, &guard);
-        }
-        match (&started, self.ranks.is_empty()) {
-            (Err(_), true) => guard.dismiss(),
-            _ => self.guard = Some(guard),
+            self.host.undo_start(base);
         }
         started
     }
 
     pub(super) fn running(&self) -> u32 {
-        self.ranks.running().count() as u32
+        self.host.ranks.running().count() as u32
     }
 
     pub(super) fn abandon(&mut self, base: u32) {
         info!(first = base, "abandoning a job");
         self.junction.abandon(base);
         self.ready = None;
-        if let Some(guard) = &self.guard {
-            self.ranks.abandon(base, guard);
-        }
+        self.host.abandon(base);
     }
 
-    fn start_with(&mut self, ready: ReadyRanks, guard: &Guard) -> Result<(), LaunchError> {
+    fn start_with(&mut self, ready: ReadyRanks) -> Result<(), LaunchError> {
         let (ReadyRanks { job, mut prepared, listener }, began) = (ready, Instant::now());
         let base = job.order.base;
         if let Some(joiners) = self.joiners.as_mut().filter(|_| base == 0) {
@@ -225,31 +250,50 @@ impl Agent<'_> {
         let open_files = self.open_files(&job)?;
         let binding = binding_of(job.launch.bind, job.here.len());
         if let Some(listener) = listener {
-            self.start_relay((&job.order, &job.launch), guard, &listener)?;
+            self.start_relay((&job.order, &job.launch), &listener)?;
         }
-        let inputs = Inputs::of_ranks(job.fed());
+        let inputs = Inputs::open(Stdin::None, job.fed());
         let (mut inputs, fed) = kernel("open standard input for the ranks", inputs)?;
-        let mut text = String::new();
+        let received = self.received.take();
+        let guard = self.host.guard()?;
+        let mut text = binding.warning().unwrap_or_default();
+        let mut restored_here = Vec::new();
         let recruits = match &job.order.restore {
             None => {
                 job.crew().start(prepared, guard, self.signals, &inputs, &binding, open_files)?
             }
             Some(restore) => {
-                let (recruits, said) =
-                    self.restore((&job, restore), prepared, &mut inputs, (&binding, guard))?;
-                text += &said;
-                recruits
+                let images = match &received {
+                    Some((_, scratch)) => {
+                        Images { set: scratch.path().to_path_buf(), ..restore.images.clone() }
+                    }
+                    None => restore.images.clone(),
+                };
+                let restored =
+                    job.restore(restore, prepared, &mut inputs, (&binding, guard), &images)?;
+                text += &restored.text;
+                restored_here = restored.ranks;
+                restored.recruits
             }
         };
-        text += &binding.warning().unwrap_or_default();
-        let pids = self.enlist_all(&job, recruits, &binding, &mut text)?;
-        for (rank, fd) in fed {
-            self.inputs.insert(rank, Input::new(fd));
+        let AgentJob { order, here, .. } = &job;
+        let (numbers, node) = (here.iter().map(|number| base + number), self.own_node());
+        if order.report_bindings {
+            let lines = (0..).zip(numbers.clone()).map(|(at, number)| binding.report(at, number));
+            lines.for_each(|line| text += &line);
         }
+        let pid = |rank: &RankProcess| rank.process.pid.cast_unsigned();
+        let pids: Vec<_> = numbers.clone().zip(recruits.ranks.iter().map(pid)).collect();
+        let step = order.restore.is_none().then_some(order.step);
+        let named = numbers.map(|number| (number, node));
+        self.host.enlist_all(named, recruits, (order.deaths, step))?;
+        self.host.note_restored(&restored_here);
+        self.restored.extend(restored_here);
+        fed.into_iter().for_each(|(rank, pipe)| self.host.add_input(rank, pipe));
         if !text.is_empty() {
             self.post(&FromAgent::Text { text });
         }
-        self.launch = Some(job.launch);
+        self.host.launch = Some(Cow::Owned(job.launch));
         self.junction.note_started(pids.len());
         let slowest = Some((began.elapsed().as_nanos() as u64, self.own_node()));
         let report = BranchReport { slowest, pids, ..BranchReport::default() };
@@ -267,67 +311,26 @@ impl Agent<'_> {
         raise_open_files(&job.launch, numbers, job.boot.sockets)
     }
 
-    /// Restores the ranks of this host from their images. Also returns a text for the user.
-    fn restore(
-        &mut self,
-        (job, restore): (&AgentJob, &RestoreOrder),
-        prepared: PreparedRanks,
-        inputs: &mut Inputs,
-        (binding, guard): (&Binding, &Guard),
-    ) -> Result<(Recruits, String), LaunchError> {
-        let is_own = |rank: &&HeldRank| job.here.binary_search(&rank.number).is_ok();
-        let ranks: Vec<&HeldRank> = restore.ranks.iter().filter(is_own).collect();
-        let received = self.received.take();
-        let images = match &received {
-            Some((_, scratch)) => {
-                Images { set: scratch.path().to_path_buf(), ..restore.images.clone() }
-            }
-            None => restore.images.clone(),
-        };
-        let numbers: Vec<u32> = ranks.iter().map(|rank| rank.number).collect();
-        let restart = FarRestart::begin(&images, &numbers).map_err(LaunchError::Restore)?;
-        let Back { ranks, outputs, plugs, restored } = bring_back(
-            &ranks,
-            prepared.plugs,
-            inputs,
-            (restore.step, job.boot.oversubscribed),
-            (binding, guard),
-            &restart.here(),
-        )
-        .map_err(|error| restart.undo(&error))?;
-        info!(ranks = restored.len(), "restored the ranks of this host");
-        self.stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
-        self.restored = restored;
-        Ok((Recruits { ranks, outputs, plugs }, restart.text.clone()))
+    /// The listener of the relay and its address, if this host needs a relay and has none.
+    fn listen_for_relay(&self, launch: &Launch) -> Result<Option<(Listener, String)>, LaunchError> {
+        match launch.transport.has_daemons() && self.host.relays.is_empty() {
+            true => listener(&launch.params, &launch.hostmap).map(Some),
+            false => Ok(None),
+        }
     }
 
-    /// Takes started ranks into service. Returns their processes, and adds to the text for the
-    /// user.
-    fn enlist_all(
+    /// Starts the relay. The head sends it the addresses of the other relays.
+    fn start_relay(
         &mut self,
-        AgentJob { order, here, .. }: &AgentJob,
-        Recruits { ranks, outputs, plugs }: Recruits,
-        binding: &Binding,
-        text: &mut String,
-    ) -> Result<Vec<(u32, u32)>, LaunchError> {
-        let mut plugs = plugs.into_iter();
-        let (mut pids, mut enlisted) = (Vec::new(), Ok(()));
-        let numbered = (0..).zip(here.iter().map(|number| order.base + number));
-        for (((at, number), rank), outputs) in numbered.zip(ranks).zip(outputs) {
-            // The spawning job knows these failures, and the new ranks may be connected with it.
-            (0..order.deaths).for_each(|_| rank.segment.status().note_death());
-            if order.restore.is_none() {
-                rank.segment.status().ask_quiesce_step(order.step);
-            }
-            if order.report_bindings {
-                *text += &binding.report(at, number);
-            }
-            pids.push((number, rank.process.pid.cast_unsigned()));
-            // All become members before an error in one ends them all.
-            enlisted = enlisted.and(self.enlist(number, rank, outputs, plugs.next()));
-        }
-        kernel("wait for the ranks", enlisted)?;
-        Ok(pids)
+        (order, launch): (&AgentOrder, &Launch),
+        listener: &Listener,
+    ) -> Result<(), LaunchError> {
+        let node = self.own_node();
+        // One more node: the head's host.
+        let nodes = order.nodes.iter().max().map_or(1, |last| last.saturating_add(2));
+        let (job, secret, encrypt) = (order.universe, order.secret, encryption(&launch.params));
+        let begin = RelayOrder::Begin { job, node, nodes, secret, encrypt };
+        self.host.start_relay((node, &begin), self.signals, Some(listener)).map(|_| ())
     }
 }
 

@@ -106,7 +106,7 @@ impl Launcher<'_> {
                 *host = Some(at);
             }
         }
-        let listened = self.listen(&self.events, child.stream.input(), AGENT_STREAM, at as u64);
+        let listened = self.host.listen(child.stream.input(), AGENT_STREAM, at as u32);
         let silence = Duration::from_secs(self.launch.params.mpi_agent_silence_s());
         let mut far = RemoteAgent::new(child, silence);
         let members = &self.members;

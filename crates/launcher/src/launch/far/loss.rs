@@ -29,7 +29,6 @@ impl Launcher<'_> {
             self.handle_event(JobEvent::Say { text: silent_host(&host, ranks.len()) });
             for rank in ranks {
                 [0, 1].into_iter().for_each(|kind| self.take_output(rank, kind, &[]));
-                self.far_inputs.retain(|input| input.rank != rank);
                 let seen = self.glimpse(rank);
                 self.note_end(rank, Exit::Unknown, seen);
             }
@@ -107,7 +106,7 @@ impl Launcher<'_> {
         let is_lost = |member: &JobMember| member.host == Some(at) && lost.contains(&member.node);
         let of_it = self.members.iter().filter(|(_, member)| is_lost(member));
         let open = of_it.flat_map(|(rank, member)| {
-            [0, 1].into_iter().filter(|kind| member.far_open[*kind]).map(|kind| (*rank, kind))
+            [0, 1].into_iter().filter(|kind| member.open[*kind]).map(|kind| (*rank, kind))
         });
         let open: Vec<(u32, usize)> = open.collect();
         let (mut ranks, mut finished) = (Vec::new(), Vec::new());
@@ -120,7 +119,7 @@ impl Launcher<'_> {
             }
         }
         open.into_iter().for_each(|(rank, kind)| self.take_output(rank, kind, &[]));
-        self.far_inputs.retain(|input| !ranks.contains(&input.rank));
+        self.feed.drop_readers(|rank| ranks.contains(&rank));
         for rank in &ranks {
             self.forget_services(*rank);
             self.ports.ended(*rank);

@@ -71,7 +71,7 @@ impl Launcher<'_> {
 
     fn shut_doors(&mut self) {
         let doors = self.links.door.iter().chain(self.links.names.values());
-        doors.for_each(|(_, door)| _ = epoll::delete(&self.events, door));
+        doors.for_each(|(_, door)| _ = epoll::delete(&self.host.events, door));
         self.links.shut = Some(Instant::now() + PAUSE);
     }
 
@@ -83,7 +83,7 @@ impl Launcher<'_> {
         if self.links.shut.is_some_and(|shut| shut <= now) {
             self.links.shut = None;
             for (_, door) in self.links.door.iter().chain(self.links.names.values()) {
-                let _ = self.listen(&self.events, door.as_fd(), LAUNCHER_LISTENERS, 0);
+                let _ = self.host.listen(door.as_fd(), LAUNCHER_LISTENERS, 0);
             }
         }
         let late = self.links.connections.iter();

@@ -30,7 +30,8 @@ impl Launcher<'_> {
             ),
             Refused::Failed(error) => format!("'{service}' cannot be published: {error}"),
         })?;
-        self.listen(&self.events, listener.as_fd(), LAUNCHER_LISTENERS, 0)
+        self.host
+            .listen(listener.as_fd(), LAUNCHER_LISTENERS, 0)
             .map_err(|error| error.to_string())?;
         self.links.names.insert(service.to_string(), (owner, listener));
         Ok(())

@@ -1,5 +1,5 @@
-//! Stopping and describing the processes of one host for images of each rank ([`super::hold`]), by
-//! /proc.
+//! Stopping and describing the processes of one host for images of each rank, by /proc (see
+//! `launch/hold.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,11 +18,11 @@ use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
 };
 
-use super::start::{Outputs, RankProcess};
+use crate::launch::parts::{Outputs, RankProcess};
 use oxmpi_rt_proto::held::{CONTROL, HeldRank, INPUT, OUTPUTS};
 
 /// The limit for the kernel to stop all processes.
-pub(super) const STOPPING: Duration = Duration::from_secs(5);
+pub(crate) const STOPPING: Duration = Duration::from_secs(5);
 /// The limit for CRIU's code in the processes to end.
 const RECOVERY: Duration = Duration::from_secs(1);
 const CHECK_INTERVAL: Duration = Duration::from_micros(200);
@@ -80,21 +80,14 @@ pub(crate) fn recover(stopped: &[u32]) {
     }
 }
 
-pub(crate) enum Input<'a> {
-    /// The launcher or agent writes it: the pipe, and the unwritten bytes.
-    Fed(BorrowedFd<'a>, &'a [u8]),
-    /// The launcher's own, which differs after a restart.
-    Own,
-    Other,
-}
-
-/// Describes a stopped rank of this host; `stopped` are the processes that the hold has stopped.
-/// The error, why it cannot be imaged, is for the user.
+/// Describes a stopped rank of this host. `input` is the pipe of its standard input, if the
+/// launcher writes that, with the unwritten bytes; `stopped` are the processes that the hold has
+/// stopped. The error, why the rank cannot be imaged, is for the user.
 pub(crate) fn describe(
     number: u32,
     (rank, alarm): (&RankProcess, Option<&OwnedFd>),
     outputs: &Outputs,
-    input: &Input<'_>,
+    input: Option<(BorrowedFd<'_>, &[u8])>,
     (entrance, stopped): (&str, &[u32]),
 ) -> Result<HeldRank, String> {
     let owner = rank.owner().ok_or("it has not called MPI_Init")?;
@@ -108,17 +101,16 @@ pub(crate) fn describe(
         outside[at] = pipe.as_ref().and_then(|pipe| name_of(pipe, "pipe"));
     }
     outside[INPUT] = match input {
-        Input::Fed(pipe, _) => name_of(pipe, "pipe"),
-        Input::Own => own_input(pid),
-        Input::Other => None,
+        Some((pipe, _)) => name_of(pipe, "pipe"),
+        None => own_input(pid),
     };
     let rest = match input {
-        Input::Fed(pipe, rest) => {
+        Some((pipe, rest)) => {
             let waits =
                 unread(pipe).map_err(|error| format!("its input cannot be read: {error}"))?;
-            Some([&waits, *rest].concat())
+            Some([&waits, rest].concat())
         }
-        Input::Own | Input::Other => None,
+        None => None,
     };
     let own = descendants(&[pid]).map_err(|error| error.to_string())?;
     let inside = |pid| rank.number_inside(pid).ok_or_else(|| format!("its process {pid} is gone"));

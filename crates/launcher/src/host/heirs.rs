@@ -21,14 +21,13 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use oxmpi_sys::process_stat::ProcessStat;
-use oxmpi_sys::spawn::Process;
+use oxmpi_sys::spawn::{Guard, Process};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
-use super::launcher::{ENDED, Launcher};
-use super::other_library::{STANDARD, is_standard};
-use super::start::RankProcess;
-use crate::host_ranks::LocalRank;
+use super::ranks::LocalRank;
+use super::{ENDED, Host};
 use crate::job::Exit;
+use crate::launch::parts::{RankProcess, STANDARD, is_standard};
 use oxmpi_daemon::orphans::children;
 use oxmpi_rt_client::client::{BOOT_VARIABLE, CONTROL_NUMBER, WAY_IN_VARIABLE, WayIn};
 use oxmpi_rt_client::foreign::LAUNCHER_VARIABLE;
@@ -72,10 +71,10 @@ enum Heir {
     MayCome,
 }
 
-impl Launcher<'_> {
+impl Host<'_> {
     /// Whether another process continues as the rank, or may, after the end of its process.
     pub(super) fn is_succeeded(&mut self, number: u32, exit: Exit) -> rustix::io::Result<bool> {
-        let heir = match self.job.is_ending() {
+        let heir = match self.machine.is_ending() {
             true => Heir::Nobody,
             false => self.heir_of(number, exit),
         };
@@ -87,21 +86,23 @@ impl Launcher<'_> {
         // The heir has ended meanwhile, and was reaped.
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
         let heir = Process { pid: pid.as_raw_pid(), pidfd };
-        let Some(LocalRank { rank, .. }) = self.own.get_mut(number) else { return Ok(false) };
+        let Some(LocalRank { rank, .. }) = self.ranks.get_mut(number) else { return Ok(false) };
         let before = std::mem::replace(&mut rank.process, heir);
-        let _ = self.guard.forget(before.pid);
+        let guard = self.guard.as_ref();
+        guard.iter().for_each(|guard| _ = guard.forget(before.pid));
         let leads_a_group = |stat: ProcessStat| stat.group == pid.as_raw_pid().cast_unsigned();
         if ProcessStat::of(pid.as_raw_pid().cast_unsigned()).is_some_and(leads_a_group) {
-            let _ = self.guard.watch(pid.as_raw_pid());
+            guard.iter().for_each(|guard| _ = guard.watch(pid.as_raw_pid()));
         }
         let _ = waitid(WaitId::PidFd(before.pidfd.as_fd()), WaitIdOptions::EXITED);
-        let Some(rank) = self.rank(number) else { return Ok(false) };
-        self.listen(&self.events, rank.process.pidfd.as_fd(), ENDED, u64::from(number))?;
+        let Some(one) = self.ranks.get(number) else { return Ok(false) };
+        self.listen(one.rank.process.pidfd.as_fd(), ENDED, number)?;
         Ok(true)
     }
 
     fn heir_of(&self, number: u32, exit: Exit) -> Heir {
-        let rank = self.rank(number).filter(|rank| rank.is_child() && exit == Exit::Code(0));
+        let rank = self.ranks.get(number).map(|one| &one.rank);
+        let rank = rank.filter(|rank| rank.is_child() && exit == Exit::Code(0));
         let Some(rank) = rank else {
             return Heir::Nobody;
         };
@@ -132,26 +133,26 @@ impl Launcher<'_> {
         heir
     }
 
-    pub(super) fn own_children(&self) -> HashSet<i32> {
+    /// The processes that this one has started.
+    fn own_children(&self) -> HashSet<i32> {
         let ranks =
-            self.own.processes().filter(|rank| rank.is_child()).map(|rank| rank.process.pid);
-        let others = self.relays.here.pids().chain([self.guard.pid()]);
-        let carriers = self.far.iter().flatten().filter_map(|far| far.child.carrier());
-        ranks.chain(others).chain(carriers).collect()
+            self.ranks.processes().filter(|rank| rank.is_child()).map(|rank| rank.process.pid);
+        let others = self.relays.pids().chain(self.guard.as_ref().map(Guard::pid));
+        ranks.chain(others).chain(self.carriers.iter().copied()).collect()
     }
 
     /// The children that are not reaped as orphans: started ones, and heirs (rule 5).
     pub(super) fn awaited_children(&self) -> HashSet<i32> {
-        let owners = self.own.processes().filter_map(|rank| Some(rank.owner()?.cast_signed()));
+        let owners = self.ranks.processes().filter_map(|rank| Some(rank.owner()?.cast_signed()));
         self.own_children().into_iter().chain(owners).collect()
     }
 
-    pub(super) fn check_heirs(&mut self, now: Instant) -> rustix::io::Result<()> {
+    pub(super) fn check_heirs(&mut self, now: Instant, room: u64) -> rustix::io::Result<()> {
         if self.heirs.time().is_none_or(|next_check| next_check > now) {
             return Ok(());
         }
         let awaited: Vec<u32> = self.heirs.awaited.keys().copied().collect();
-        awaited.into_iter().try_for_each(|rank| self.ended(rank))
+        awaited.into_iter().try_for_each(|rank| self.ended(rank, room))
     }
 }
 

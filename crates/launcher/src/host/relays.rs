@@ -9,7 +9,7 @@ use oxmpi_sys::spawn::{Guard, Signals};
 use oxmpi_wire::relay::Order;
 use rustix::event::epoll;
 
-use crate::host_ranks::{Answer, Handed};
+use super::ranks::{Answer, Handed};
 use crate::job::Exit;
 use crate::launch::parts::RelayProcess;
 use crate::launch::{LaunchError, kernel};

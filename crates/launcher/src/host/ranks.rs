@@ -1,9 +1,5 @@
-//! The ranks of one host, for the process that has started them: `mpirun` on its own host, an agent
-//! on another one.
-//!
-//! This is what both do alike: answers to requests about this host alone, notices to the ranks,
-//! their output pipes and their ends. `mpirun` and the agent differ in what they do with the other
-//! requests, with the output, and with an end: `mpirun` decides, and the agent tells the head.
+//! The ranks of one host: answers to requests about this host alone, notices to the ranks, their
+//! output pipes and their ends.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,6 +28,8 @@ use oxmpi_rt_proto::agent::Seen;
 /// A rank of this host.
 #[derive(Debug)]
 pub(crate) struct LocalRank {
+    /// Its node.
+    pub(crate) node: u32,
     pub(crate) rank: RankProcess,
     pub(crate) outputs: Outputs,
     pub(crate) plug: Option<Plug>,
@@ -115,14 +113,14 @@ pub(crate) fn stage(state: RankState) -> MpiStage {
 impl HostRanks {
     pub(crate) fn add(
         &mut self,
-        number: u32,
+        (number, node): (u32, u32),
         rank: RankProcess,
         outputs: Outputs,
         plug: Option<Plug>,
     ) -> &LocalRank {
         self.all
             .entry(number)
-            .insert_entry(LocalRank { rank, outputs, plug, running: true })
+            .insert_entry(LocalRank { node, rank, outputs, plug, running: true })
             .into_mut()
     }
 
@@ -377,12 +375,8 @@ impl HostRanks {
         of_running.or_else(|| self.ended.get(&number).map(|ended| &ended.outputs))
     }
 
-    /// Whether an output is open. `kind` is 0 for standard output, 1 for standard error, as below.
-    pub(crate) fn is_open(&self, number: u32, kind: usize) -> bool {
-        self.outputs(number).is_some_and(|outputs| outputs[kind].is_some())
-    }
-
-    /// Whether reading an output would not wait.
+    /// Whether reading an output would not wait. `kind` is 0 for standard output, 1 for standard
+    /// error, as below.
     pub(crate) fn has_output(&self, number: u32, kind: usize) -> bool {
         let pipe = self.outputs(number).and_then(|outputs| outputs[kind].as_ref());
         pipe.is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
