@@ -1,8 +1,8 @@
 //! The launcher of one host: of that of `mpirun`, in its process, or of another host, in an agent.
 //!
 //! Both are the same code. The head gives orders ([`HostOrder`]): to its own host by
-//! [`Host::obey`], to other hosts in messages to their agents, which call the same function. The
-//! host answers by [`FromHost`], which the head handles, or the agent sends to the head.
+//! [`HostLauncher::obey`], to other hosts in messages to their agents, which call it too. The host
+//! answers by [`FromHost`], which the head handles, or the agent sends to the head.
 //!
 //! | module | contents |
 //! |---|---|
@@ -80,7 +80,7 @@ pub(crate) enum FromHost {
         rank: u32,
         error: DecodeError,
     },
-    /// The result of [`Host::begin_imaging`].
+    /// The result of [`HostLauncher::begin_imaging`].
     Imaged {
         round: u32,
         made: Result<ImagingResult, String>,
@@ -88,7 +88,7 @@ pub(crate) enum FromHost {
 }
 
 /// The launcher of one host.
-pub(crate) struct Host<'a> {
+pub(crate) struct HostLauncher<'a> {
     machine: HostMachine,
     pub(crate) ranks: HostRanks,
     pub(crate) relays: HostRelays,
@@ -120,11 +120,11 @@ pub(crate) struct Host<'a> {
     buffer: Vec<u8>,
 }
 
-impl<'a> Host<'a> {
+impl<'a> HostLauncher<'a> {
     /// A host without ranks.
-    pub(crate) fn new() -> rustix::io::Result<Host<'a>> {
+    pub(crate) fn new() -> rustix::io::Result<HostLauncher<'a>> {
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC);
-        Ok(Host {
+        Ok(HostLauncher {
             machine: HostMachine::default(),
             ranks: HostRanks::default(),
             relays: HostRelays::default(),
@@ -147,7 +147,7 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Polls a descriptor among [`Host::events`].
+    /// Polls a descriptor among [`HostLauncher::events`].
     pub(crate) fn listen(
         &self,
         fd: BorrowedFd<'_>,
@@ -158,10 +158,13 @@ impl<'a> Host<'a> {
     }
 
     /// A host of a job that the head starts: its own.
-    pub(crate) fn of_head(launch: &'a Launch, entrance: String) -> Result<Host<'a>, LaunchError> {
-        let host = kernel("wait for the ranks", Host::new())?;
+    pub(crate) fn of_head(
+        launch: &'a Launch,
+        entrance: String,
+    ) -> Result<HostLauncher<'a>, LaunchError> {
+        let host = kernel("wait for the ranks", HostLauncher::new())?;
         let is_alone = launch.spread.is_none();
-        Ok(Host { launch: Some(Cow::Borrowed(launch)), is_alone, entrance, ..host })
+        Ok(HostLauncher { launch: Some(Cow::Borrowed(launch)), is_alone, entrance, ..host })
     }
 
     /// Starts the guard process, unless there is one. `mark` is that of restored processes.
@@ -187,7 +190,7 @@ impl<'a> Host<'a> {
 
     /// Takes started processes into service as ranks with these numbers and nodes. They learn of
     /// `deaths` failures before their start, and of the step of a quiescence. After an error the
-    /// start must be undone ([`Host::undo_start`]).
+    /// start must be undone ([`HostLauncher::undo_start`]).
     pub(crate) fn enlist_all(
         &mut self,
         numbers: impl IntoIterator<Item = (u32, u32)>,
@@ -237,7 +240,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// As [`Host::abandon`]; a host without other ranks ends the guard process too.
+    /// As [`HostLauncher::abandon`]; a host without other ranks ends the guard process too.
     pub(crate) fn undo_start(&mut self, base: u32) {
         self.abandon(base);
         if self.ranks.is_empty() && self.relays.is_empty() {
@@ -408,7 +411,7 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// When [`Host::on_time`] has something to do.
+    /// When [`HostLauncher::on_time`] has something to do.
     pub(crate) fn time(&self) -> Option<Instant> {
         let times = [self.orphans.time(), self.heirs.time(), self.next_look];
         times.into_iter().flatten().min()

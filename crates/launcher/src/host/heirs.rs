@@ -25,7 +25,7 @@ use oxmpi_sys::spawn::{Guard, Process};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use super::ranks::LocalRank;
-use super::{ENDED, Host};
+use super::{ENDED, HostLauncher};
 use crate::job::Exit;
 use crate::launch::parts::{RankProcess, STANDARD, is_standard};
 use oxmpi_daemon::orphans::children;
@@ -71,7 +71,7 @@ enum Heir {
     MayCome,
 }
 
-impl Host<'_> {
+impl HostLauncher<'_> {
     /// Whether another process continues as the rank, or may, after the end of its process.
     pub(super) fn is_succeeded(&mut self, number: u32, exit: Exit) -> rustix::io::Result<bool> {
         let heir = match self.machine.is_ending() {

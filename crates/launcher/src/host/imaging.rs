@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::machine::HostEvent;
 use super::ranks::LocalRank;
-use super::{FromHost, Host, IMAGED, Input, still};
+use super::{FromHost, HostLauncher, IMAGED, Input, still};
 use crate::checkpoint::ranks::image_here;
 use crate::hosts::pieces::ImageDirectory;
 use crate::launch::HeldRank;
@@ -32,7 +32,7 @@ pub(super) struct Imaging {
     is_withdrawn: Arc<AtomicBool>,
 }
 
-impl Host<'_> {
+impl HostLauncher<'_> {
     /// Describes the stopped ranks. Without a description a rank has an answer that it has not
     /// read.
     pub(super) fn describe(&mut self, round: u32, stopped: &[u32]) {

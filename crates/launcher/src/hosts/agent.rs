@@ -1,9 +1,10 @@
 //! The agent: starts the ranks of one host for the head on another, and supervises them.
 //!
-//! One thread with one loop, as the launcher. The ranks are those of its [`Host`], which gets the
-//! orders of the head and whose reports the agent sends. It sends at most [`WINDOW`] bytes of
-//! output more than its parent has passed on, so that no side buffers output that no process reads.
-//! It also starts the agents below it in the tree, and forwards their messages (`children.rs`).
+//! One thread with one loop, as the launcher. The ranks are those of its [`HostLauncher`], which
+//! gets the orders of the head, and whose reports the agent sends. It sends at most [`WINDOW`]
+//! bytes of output more than its parent has passed on, so that no side buffers output that no
+//! process reads. It also starts the agents below it in the tree, and forwards their messages
+//! (`children.rs`).
 
 mod adoption;
 mod answers;
@@ -33,7 +34,7 @@ use super::lifeline::{Fate, Lifeline};
 use super::lifelines::Lifelines;
 use super::pieces::{FileReceiver, ImageDirectory};
 use super::tree::{Junction, Kept, Stranded};
-use crate::host::{FromHost, Host, OTHER_EVENTS};
+use crate::host::{FromHost, HostLauncher, OTHER_EVENTS};
 use crate::launch::{HeldRank, LaunchError};
 use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
 use oxmpi_daemon::stream::Stream;
@@ -131,7 +132,7 @@ pub(crate) struct Agent<'a> {
     /// The hosts of the first job's ranks.
     nodes: Vec<u32>,
     /// The ranks, and the events that this process waits for.
-    host: Host<'a>,
+    host: HostLauncher<'a>,
     /// Bytes of output that the parent has not passed on.
     under_way: u64,
     ready: Option<ReadyRanks>,
@@ -159,7 +160,7 @@ impl<'a> Agent<'a> {
     ) -> Result<Self, LaunchError> {
         let kernel =
             |error: rustix::io::Errno| LaunchError::Kernel("wait for the head", error.into());
-        let host = Host::new().map_err(kernel)?;
+        let host = HostLauncher::new().map_err(kernel)?;
         head.post(greeting().as_bytes());
         let agent = Agent {
             library_directory,

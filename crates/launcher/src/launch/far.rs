@@ -16,7 +16,7 @@ use super::Launch;
 use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, call_name};
 use super::output::{Sink, is_ready};
 use super::start::app_of;
-use crate::host::Host;
+use crate::host::HostLauncher;
 use crate::hosts::child::Child;
 use crate::hosts::head::RemoteAgent;
 use crate::job::Glimpse;
@@ -41,7 +41,7 @@ pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
 }
 
 /// The number of this host's node, if there are several; a number of its own if no rank is here.
-pub(super) fn own_node(launch: &Launch, own: &Host<'_>) -> Option<u32> {
+pub(super) fn own_node(launch: &Launch, own: &HostLauncher<'_>) -> Option<u32> {
     let first = own.ranks.iter().next();
     match (first, &launch.spread) {
         // The boot record of a restored rank has the node of its image.

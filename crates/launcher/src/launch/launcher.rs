@@ -30,7 +30,7 @@ use super::times::FirstContacts;
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, start};
 use crate::host::ranks::LocalRank;
-use crate::host::{FromHost, Host, OTHER_EVENTS};
+use crate::host::{FromHost, HostLauncher, OTHER_EVENTS};
 use crate::hosts::head::RemoteAgent;
 use crate::hosts::joiners::Joiners;
 use crate::hosts::lifelines::Lifelines;
@@ -77,7 +77,7 @@ pub(super) struct Launcher<'a> {
     pub(super) signals: &'a Signals,
     pub(super) members: BTreeMap<u32, JobMember>,
     /// The processes of this host, and the events that this process waits for.
-    pub(super) host: Host<'a>,
+    pub(super) host: HostLauncher<'a>,
     /// The agents on other hosts; `None`: the stream has ended.
     pub(super) far: Vec<Option<RemoteAgent>>,
     pub(super) lifelines: Lifelines,

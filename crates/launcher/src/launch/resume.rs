@@ -42,7 +42,7 @@ use super::start::{
 use super::times::{StartPhase, StartTimes};
 use super::{Deadline, Launch, LaunchError, Stdin, binding_of, prepare};
 use crate::checkpoint::resumption::{HostRestart, Resumption};
-use crate::host::Host;
+use crate::host::HostLauncher;
 use crate::host::still::send;
 use crate::hosts::head::{RemoteAgent, order};
 use crate::hosts::lifelines::Lifelines;
@@ -257,7 +257,7 @@ fn bring_all_back<'a>(
     let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
     let deadline = Deadline::of_rest(launch, held.time_left);
     let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
-    let mut host = Host::of_head(launch, entrance.names().0)?;
+    let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
     host.start_guard(Some(&held.mark))?;
     let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
     let step = Standing::restored(held.step).step();

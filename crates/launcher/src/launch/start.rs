@@ -32,7 +32,7 @@ use super::places::{RankPlace, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
 use super::times::{StartPhase, StartTimes};
 use super::{App, Deadline, Launch, LaunchError};
-use crate::host::Host;
+use crate::host::HostLauncher;
 use crate::hosts::head::{RemoteAgent, order};
 use crate::hosts::joiners::{Joiner, Joiners};
 use crate::hosts::lifelines::{self, Lifelines};
@@ -147,7 +147,7 @@ pub(crate) struct StartedRanks<'a> {
     pub(crate) boot: Boot,
     pub(crate) nodes: Vec<u32>,
     /// With the ranks of this host.
-    pub(crate) host: Host<'a>,
+    pub(crate) host: HostLauncher<'a>,
     pub(crate) feed: Feed,
     /// Shared by the processes of this launcher only.
     pub(crate) secret: [u8; 32],
@@ -256,7 +256,7 @@ pub(crate) fn start<'a>(
         way_in: entrance.way_in(),
     };
     let secret = draw_secret()?;
-    let mut host = Host::of_head(launch, entrance.names().0)?;
+    let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
     host.start_guard(None)?;
     let far: Vec<u32> = (0..size).filter(|rank| crew.here.binary_search(rank).is_err()).collect();
     let fed = launch.stdin.fed(size, stdin_is_terminal, &far);
@@ -346,7 +346,7 @@ pub(crate) fn adopt(
         nested: None,
     };
     let (entrance, node) = (Entrance::open(true)?, boot.node.unwrap_or(0));
-    let mut host = Host::of_head(launch, entrance.names().0)?;
+    let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
     host.take_guard(guard)?;
     let recruits = Recruits { ranks: vec![rank], outputs: vec![[None, None]], plugs: Vec::new() };
     host.enlist_all([(0, node)], recruits, (0, None))?;

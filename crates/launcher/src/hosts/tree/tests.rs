@@ -1,9 +1,10 @@
 use std::collections::VecDeque;
 
-use oxmpi_rt_proto::agent::Seen;
+use oxmpi_rt_proto::agent::{HostOrder, Seen};
 use oxmpi_rt_proto::process::{Exit, MpiStage};
 
 use super::*;
+use crate::host::machine::{HostAction, HostEvent, HostMachine};
 
 const FAN_OUT: usize = 32;
 
@@ -107,7 +108,7 @@ struct World {
     agents: Vec<Agent>,
     /// Messages up and down the stream to each agent's parent.
     up: Vec<VecDeque<Up>>,
-    down: Vec<VecDeque<(Receivers, Option<BranchRound>)>>,
+    down: Vec<VecDeque<(Receivers, Down)>>,
     /// The hosts whose streams have messages or have ended.
     busy: BTreeSet<u32>,
     head: Head,
@@ -115,11 +116,19 @@ struct World {
 
 struct Agent {
     junction: Junction,
+    /// The launcher of the host, with one rank that has the host's number.
+    host: HostMachine,
     parent: Option<u32>,
     children: Vec<u32>,
     is_dead: bool,
     /// The messages that the agent itself has got.
     got: u32,
+}
+
+#[derive(Clone)]
+enum Down {
+    Round(BranchRound),
+    Order(HostOrder),
 }
 
 enum Up {
@@ -151,6 +160,7 @@ impl World {
         };
         let none = || Agent {
             junction: Junction::default(),
+            host: HostMachine::default(),
             parent: None,
             children: Vec::new(),
             is_dead: false,
@@ -172,6 +182,7 @@ impl World {
         agent.parent = parent;
         agent.junction = Junction::new(*node, parts, FAN_OUT);
         agent.junction.note_started(part.len());
+        agent.host.on(HostEvent::Started { rank: *node });
     }
 
     fn draw(&mut self, below: usize) -> usize {
@@ -181,11 +192,12 @@ impl World {
         (self.random >> 33) as usize % below.max(1)
     }
 
-    /// The head sends a message to all its children.
-    fn send(&mut self, to: &Receivers, round: Option<BranchRound>) {
+    /// The head sends a message to all its living children.
+    fn send(&mut self, to: &Receivers, content: Down) {
         for node in 0..self.agents.len() as u32 {
-            if self.agents[node as usize].parent.is_none() {
-                self.down[node as usize].push_back((to.clone(), round));
+            let agent = &self.agents[node as usize];
+            if agent.parent.is_none() && !agent.is_dead {
+                self.down[node as usize].push_back((to.clone(), content.clone()));
                 self.busy.insert(node);
             }
         }
@@ -196,32 +208,50 @@ impl World {
         self.busy.insert(node);
     }
 
-    fn take_down(&mut self, node: u32, (to, round): (Receivers, Option<BranchRound>)) {
+    fn take_down(&mut self, node: u32, (to, content): (Receivers, Down)) {
         let agent = &mut self.agents[node as usize];
         let children = agent.junction.children_for(&to);
-        if let Some(round) = round {
+        if let Down::Round(round) = content {
             agent.junction.begin(round, &to, &children, Instant::now());
         }
         for child in children {
             let child = agent.children[child];
-            self.down[child as usize].push_back((to.clone(), round));
+            self.down[child as usize].push_back((to.clone(), content.clone()));
             self.busy.insert(child);
         }
         if !to.has(node) {
             return;
         }
         agent.got += 1;
-        let complete = round.and_then(|round| {
-            Some((
-                round,
-                agent.junction.add(
-                    round,
-                    None,
-                    BranchReport { pids: vec![(node, 1)], ..BranchReport::default() },
-                )?,
-            ))
-        });
-        complete.into_iter().for_each(|(round, report)| self.post(node, Up::Report(round, report)));
+        match content {
+            Down::Round(round) => {
+                let own = BranchReport { pids: vec![(node, 1)], ..BranchReport::default() };
+                if let Some(report) = agent.junction.add(round, None, own) {
+                    self.post(node, Up::Report(round, report));
+                }
+            }
+            Down::Order(order) => self.on(node, HostEvent::Order(order)),
+        }
+    }
+
+    /// An event of a host, whose processes do as the actions say.
+    fn on(&mut self, node: u32, event: HostEvent) {
+        for action in self.agents[node as usize].host.on(event) {
+            match action {
+                HostAction::Signal { number, .. } => {
+                    let (exit, seen) = (Exit::Signal(number), Seen::default());
+                    self.on(node, HostEvent::Exited { rank: node, exit, seen });
+                }
+                HostAction::Change(event) => {
+                    let junction = &mut self.agents[node as usize].junction;
+                    if junction.queue_events(vec![event]) {
+                        let events = junction.take_events();
+                        self.post(node, Up::Events(events));
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     /// The parent of a host, or the head, gets a message of it.
@@ -340,7 +370,7 @@ fn run_a_job(hosts: u32, losses: usize, seed: u64) -> World {
     ];
     let order = [losses / 2, losses - losses / 2, 0];
     for (round, losses) in rounds.into_iter().zip(order) {
-        world.send(&Receivers::All, Some(round));
+        world.send(&Receivers::All, Down::Round(round));
         for _ in 0..losses {
             let some = world.draw(hosts as usize * 4);
             world.run(some);
@@ -363,20 +393,28 @@ fn run_a_job(hosts: u32, losses: usize, seed: u64) -> World {
     assert!(alive.iter().all(|node| world.agents[*node as usize].got == 3));
     let dead: BTreeSet<u32> = (0..hosts).filter(|node| !alive.contains(node)).collect();
     assert_eq!(world.head.lost, dead, "seed {seed}: the head knows all lost hosts");
-    let before = world.head.messages;
-    for node in alive.iter().copied() {
-        let good = end(node, Exit::Code(0), MpiStage::Finalized);
-        if world.agents[node as usize].junction.queue_events(vec![good]) {
-            let events = world.agents[node as usize].junction.take_events();
-            world.post(node, Up::Events(events));
-        }
+    let (before, is_killed) = (world.head.messages, seed % 3 == 2);
+    if is_killed {
+        let kill = HostOrder::Signal { number: 9, ranks: alive.clone() };
+        world.send(&Receivers::All, Down::Order(kill.clone()));
+        world.send(&Receivers::All, Down::Order(kill));
+    }
+    for node in alive.iter().copied().filter(|_| !is_killed) {
+        let (exit, seen) = (Exit::Code(0), Seen { stage: MpiStage::Finalized, ..Seen::default() });
+        world.on(node, HostEvent::Exited { rank: node, exit, seen });
         if world.draw(8) == 0 {
             world.run(10);
         }
     }
     world.run(usize::MAX);
-    if losses == 0 {
-        assert!(world.head.ended.iter().copied().eq(alive.iter().copied()), "all ends are known");
+    if losses == 0 || is_killed {
+        assert!(
+            world.head.ended.iter().eq(&alive),
+            "seed {seed}: {:?} of {alive:?} are known",
+            world.head.ended
+        );
+    }
+    if losses == 0 && !is_killed {
         assert_eq!(world.head.messages - before, world.children_of_head());
     }
     world
