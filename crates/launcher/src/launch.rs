@@ -16,6 +16,7 @@
 mod abroad;
 mod acting;
 mod answers;
+mod beginning;
 mod binding;
 mod describing;
 mod draining;

@@ -77,7 +77,7 @@ fn done(round: BranchRound) -> &'static str {
     }
 }
 
-/// The order to start the ranks of a job, for all agents.
+/// The order to prepare the ranks of a job, for all agents.
 pub(crate) fn order(
     launch: &Launch,
     (boot, secret): (&Boot, [u8; 32]),
@@ -86,7 +86,7 @@ pub(crate) fn order(
 ) -> AgentOrder {
     AgentOrder {
         universe: boot.job_id,
-        base: 0,
+        base: boot.base,
         several: launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1),
         deaths: 0,
         step: 0,

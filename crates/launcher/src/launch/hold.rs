@@ -48,6 +48,20 @@ const BETWEEN: Duration = Duration::from_millis(2);
 /// again".
 pub(super) const CHECKPOINTED: i32 = 75;
 
+/// The hold of a job, and the tools that want one.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    pub(super) state: Option<HoldState>,
+    /// The tool that has requested a hold, by its connection at the entrance.
+    pub(super) wanted: Option<u32>,
+    /// Tools that wait until CRIU of an abandoned hold has ended.
+    pub(super) next: Vec<u32>,
+    /// The number of attempts.
+    rounds: u32,
+    /// The limit for the answers of hosts.
+    pub(super) until: Option<Instant>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct HoldState {
     /// The tool's connection at the entrance.
@@ -88,15 +102,15 @@ impl Launcher<'_> {
         match self.why_not_held() {
             None if self.launch.transport.rests_for_images => self.rest_for_images(id),
             // Messages of other hosts are handled before it begins.
-            None => self.hold_wanted = Some(id),
-            Some(_) if self.is_left_to_criu() => self.hold_next.push(id),
+            None => self.holding.wanted = Some(id),
+            Some(_) if self.is_left_to_criu() => self.holding.next.push(id),
             Some(reason) => self.refuse_tool(id, reason),
         }
     }
 
     /// Carries out the request outside of event handling.
     pub(super) fn begin_hold(&mut self) -> rustix::io::Result<()> {
-        let Some(id) = self.hold_wanted.take() else { return Ok(()) };
+        let Some(id) = self.holding.wanted.take() else { return Ok(()) };
         if self.entrance.as_ref().is_none_or(|entrance| entrance.pid_of(id).is_none()) {
             self.end_rest();
             return Ok(()); // the tool is gone
@@ -110,7 +124,7 @@ impl Launcher<'_> {
         match held.and_then(|held| self.give_tool(id, &held.encode())) {
             Ok(()) => {
                 info!("all ranks stand still, and a tool makes their images");
-                self.hold.iter_mut().for_each(|hold| hold.is_imaging = true);
+                self.holding.state.iter_mut().for_each(|hold| hold.is_imaging = true);
                 self.host.note_tool_begins();
             }
             Err(reason) => {
@@ -124,7 +138,7 @@ impl Launcher<'_> {
 
     /// Whether the tool that holds the processes is gone, and its CRIU is not.
     fn is_left_to_criu(&self) -> bool {
-        let holder = self.hold.as_ref().map(|hold| hold.holder);
+        let holder = self.holding.state.as_ref().map(|hold| hold.holder);
         let holder = holder.and_then(|id| self.entrance.as_ref()?.pid_of(id));
         holder.is_some_and(|pid| !is_alive(pid))
     }
@@ -139,7 +153,7 @@ impl Launcher<'_> {
                  processes together (--tree)"
             ));
         }
-        if self.hold.is_some() || self.hold_wanted.is_some() {
+        if self.holding.state.is_some() || self.holding.wanted.is_some() {
             return Some("images of it are being made already: try again when that is done".into());
         }
         if self.standing.is_on() {
@@ -169,22 +183,22 @@ impl Launcher<'_> {
     fn stand_still(&mut self, holder: u32) -> rustix::io::Result<Result<Held, String>> {
         self.host.tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
         for _ in 0..ATTEMPTS {
-            self.hold_rounds = self.hold_rounds.wrapping_add(1);
-            let round = self.hold_rounds;
-            self.hold = Some(HoldState { holder, round, ..HoldState::default() });
+            self.holding.rounds = self.holding.rounds.wrapping_add(1);
+            let round = self.holding.rounds;
+            self.holding.state = Some(HoldState { holder, round, ..HoldState::default() });
             debug!(round, "stopping all ranks");
             self.order_all(HostOrder::Hold { round });
             if let Err(reason) = self.await_hosts(|hold| hold.stopped_hosts)? {
                 return Ok(Err(reason));
             }
-            self.hold.iter_mut().for_each(|hold| hold.is_unread = false);
+            self.holding.state.iter_mut().for_each(|hold| hold.is_unread = false);
             self.order_all(HostOrder::Describe { round });
             if let Err(reason) = self.await_hosts(|hold| hold.described_hosts)? {
                 return Ok(Err(reason));
             }
             let is_requested =
                 self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
-            let is_unread = self.hold.as_ref().is_some_and(|hold| hold.is_unread);
+            let is_unread = self.holding.state.as_ref().is_some_and(|hold| hold.is_unread);
             if !is_requested && !is_unread {
                 return Ok(self.describe_held());
             }
@@ -204,7 +218,7 @@ impl Launcher<'_> {
         let limit = Instant::now() + 2 * STOPPING;
         loop {
             self.handle_host_messages();
-            match &self.hold {
+            match &self.holding.state {
                 None => return Ok(Err("the tool that requested it is gone".into())),
                 Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
                 Some(hold) if answers(hold) > self.agents() => return Ok(Ok(())),
@@ -213,9 +227,9 @@ impl Launcher<'_> {
             if limit <= Instant::now() {
                 return Ok(Err("the agents of other hosts have not answered in time".into()));
             }
-            self.hold_until = Some(limit);
+            self.holding.until = Some(limit);
             let waited = self.wait();
-            self.hold_until = None;
+            self.holding.until = None;
             waited?;
         }
     }
@@ -228,7 +242,7 @@ impl Launcher<'_> {
     /// Handles a report of a host: this one, or another one with its node.
     pub(super) fn handle_hold_report(&mut self, node: Option<u32>, report: HostReport) {
         let host = node.map(|node| self.name_of_host(node));
-        let Some(hold) = &mut self.hold else { return };
+        let Some(hold) = &mut self.holding.state else { return };
         let answer = match report {
             HostReport::Stopped { round, result } if round == hold.round => {
                 result.map(|()| hold.stopped_hosts += 1)
@@ -249,7 +263,9 @@ impl Launcher<'_> {
 
     /// Writes a piece of an image of another host, which has no access to the directory.
     pub(super) fn take_image_piece(&mut self, (node, round): (u32, u32), name: &str, bytes: &[u8]) {
-        let Some(hold) = self.hold.as_mut().filter(|hold| hold.round == round) else { return };
+        let Some(hold) = self.holding.state.as_mut().filter(|hold| hold.round == round) else {
+            return;
+        };
         let directory = &hold.directory;
         let incoming = hold.incoming.entry(node).or_insert_with(|| FileReceiver::into(directory));
         if let Err(error) = incoming.take(name, bytes) {
@@ -266,7 +282,9 @@ impl Launcher<'_> {
         images: Result<HostImages, String>,
     ) {
         let (host, agents) = (self.name_of_host(node), self.agents());
-        let Some(hold) = self.hold.as_mut().filter(|hold| hold.round == round) else { return };
+        let Some(hold) = self.holding.state.as_mut().filter(|hold| hold.round == round) else {
+            return;
+        };
         let holder = hold.holder;
         // A file that is open in this process would count as one of the job's.
         hold.incoming.remove(&node);
@@ -286,19 +304,19 @@ impl Launcher<'_> {
 
     /// Sends a tool the agents' results of imaging.
     fn give_images(&self, holder: u32) {
-        let images = self.hold.as_ref().map(|hold| &*hold.images).unwrap_or_default();
+        let images = self.holding.state.as_ref().map(|hold| &*hold.images).unwrap_or_default();
         if let Err(reason) = self.give_tool(holder, &codec::encode(&images)) {
             self.answer_tool(holder, &ToolReply::Refused { reason }, None);
         }
     }
 
     pub(super) fn note_answer_in_hold(&mut self) {
-        self.hold.iter_mut().for_each(|hold| hold.is_unread = true);
+        self.holding.state.iter_mut().for_each(|hold| hold.is_unread = true);
     }
 
     fn describe_held(&mut self) -> Result<Held, String> {
         let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
-        let Some(hold) = &mut self.hold else { return Err("the tool is gone".into()) };
+        let Some(hold) = &mut self.holding.state else { return Err("the tool is gone".into()) };
         let mut ranks = std::mem::take(&mut hold.ranks);
         let held = Held {
             ranks: Vec::new(),
@@ -330,7 +348,7 @@ impl Launcher<'_> {
     }
 
     pub(super) fn is_holder(&self, id: u32) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.holder == id)
+        self.holding.state.as_ref().is_some_and(|hold| hold.holder == id)
     }
 
     /// Handles a message of the tool; `None`: the tool is gone, with all its CRIUs.
@@ -355,13 +373,13 @@ impl Launcher<'_> {
                 }
             }
             Some(ToolRequest::ImageFar { place }) => {
-                let Some(hold) = &mut self.hold else { return };
+                let Some(hold) = &mut self.holding.state else { return };
                 hold.directory.clone_from(&place.directory);
                 let round = hold.round;
                 return self.post_all(&ToAgent::Image { round, place: place.clone() });
             }
             Some(ToolRequest::Imaged { ends }) => {
-                self.hold.iter_mut().for_each(|hold| hold.is_imaging = false);
+                self.holding.state.iter_mut().for_each(|hold| hold.is_imaging = false);
                 self.host.note_tool_ended(true);
                 if *ends {
                     return self.answer_tool(id, &reply, None);
@@ -375,7 +393,7 @@ impl Launcher<'_> {
 
     /// The answer once the images are invalid.
     fn refusal_of_holder(&self) -> Option<ToolReply> {
-        let why = self.hold.as_ref()?.broken.as_ref()?;
+        let why = self.holding.state.as_ref()?.broken.as_ref()?;
         Some(ToolReply::Refused {
             reason: format!("its processes do not stand still any longer: {why}"),
         })
@@ -385,11 +403,11 @@ impl Launcher<'_> {
     fn go_on_from_hold(&mut self) {
         self.let_run();
         self.end_rest();
-        std::mem::take(&mut self.hold_next).into_iter().for_each(|id| self.hold(id));
+        std::mem::take(&mut self.holding.next).into_iter().for_each(|id| self.hold(id));
     }
 
     fn let_run(&mut self) {
-        let Some(hold) = self.hold.take() else { return };
+        let Some(hold) = self.holding.state.take() else { return };
         debug!(round = hold.round, "letting all ranks run");
         if hold.is_imaging {
             self.host.note_tool_ended(false);
@@ -399,7 +417,7 @@ impl Launcher<'_> {
 
     /// Invalidates the images, as the processes need action (rule 5).
     pub(super) fn break_hold(&mut self, why: impl FnOnce() -> String) {
-        let Some(hold) = &mut self.hold else { return };
+        let Some(hold) = &mut self.holding.state else { return };
         if hold.broken.is_some() {
             return;
         }

@@ -19,7 +19,7 @@ use super::entrance::Entrance;
 use super::far::{hosts_of, own_node};
 use super::files::Files;
 use super::functions::Calling;
-use super::hold::HoldState;
+use super::hold::Holding;
 use super::input::Feed;
 use super::links::Links;
 use super::loaded::LibraryChecks;
@@ -128,14 +128,7 @@ pub(super) struct Launcher<'a> {
     /// The present call of checkpoint functions, and the number of the last call.
     pub(super) calling: Option<Calling>,
     pub(super) last_call: u32,
-    pub(super) hold: Option<HoldState>,
-    /// The tool that has requested a hold, by its connection at the entrance; the number of
-    /// attempts, and the limit for other processes.
-    pub(super) hold_wanted: Option<u32>,
-    /// Tools that wait until CRIU of an abandoned hold has ended.
-    pub(super) hold_next: Vec<u32>,
-    pub(super) hold_rounds: u32,
-    pub(super) hold_until: Option<Instant>,
+    pub(super) holding: Holding,
     /// The exit status, once the job ends with a checkpoint.
     pub(super) ended_by_checkpoint: Option<i32>,
     pub(super) grace: Option<Instant>,
@@ -199,11 +192,7 @@ impl<'a> Launcher<'a> {
             aborts: Vec::new(),
             deaths: Vec::new(),
             standing: Standing::default(),
-            hold: None,
-            hold_wanted: None,
-            hold_next: Vec::new(),
-            hold_rounds: 0,
-            hold_until: None,
+            holding: Holding::default(),
             calling: None,
             last_call: 0,
             ended_by_checkpoint: None,
@@ -350,7 +339,7 @@ impl<'a> Launcher<'a> {
             self.far_time(),
             self.standing.time(),
             self.host.time(),
-            self.hold_until,
+            self.holding.until,
             self.entrance.as_ref().and_then(Entrance::time),
             watchdogs,
             self.library_checks.time(),
@@ -468,7 +457,7 @@ impl<'a> Launcher<'a> {
     /// Handles the end of a process of this launcher, here or on another host.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
         self.note_contact(rank, seen.stage, true);
-        if self.hold.is_some() {
+        if self.holding.state.is_some() {
             let name = self.job.name(rank);
             self.break_hold(|| format!("{name} has ended"));
         }

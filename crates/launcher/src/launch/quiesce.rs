@@ -90,7 +90,7 @@ impl Launcher<'_> {
                 format!("messages over '{name}' cannot be quiesced: start the job with {can}");
             return self.refuse_tool(id, reason);
         }
-        if self.hold.is_some() || self.rests_for_images() {
+        if self.holding.state.is_some() || self.rests_for_images() {
             let reason = "images of the job are being made: try again when that is done".into();
             return self.refuse_tool(id, reason);
         }
@@ -214,7 +214,7 @@ impl Launcher<'_> {
                 if let Some(asker) = self.standing.asker.take_if(|asker| asker.makes_images) {
                     self.standing.times = None;
                     self.standing.after_images = Some(step);
-                    self.hold_wanted = Some(asker.id);
+                    self.holding.wanted = Some(asker.id);
                     return;
                 }
                 self.request_step(step, false);

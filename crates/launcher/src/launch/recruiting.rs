@@ -3,6 +3,7 @@
 //! All processes start, or none: first they are prepared on each host, then they run. Meanwhile the
 //! launcher waits for the agents involved, and keeps their other messages for later.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use super::places::RankPlace;
 use super::start::{Crew, PreparedRanks};
 use super::{App, Bind, LaunchError, Stdin};
 use crate::hosts::child::timespec;
-use crate::hosts::head::{RemoteAgent, program};
+use crate::hosts::head::{RemoteAgent, order, program};
 use oxmpi_rt_client::client::{is_oversubscribed, segment_config};
 use oxmpi_rt_client::universe::SpawnCommand;
 use oxmpi_rt_proto::agent::{AgentOrder, BranchRound, Receivers, ToAgent};
@@ -52,7 +53,7 @@ impl HostRoom {
     }
 }
 
-impl Launcher<'_> {
+impl<'a> Launcher<'a> {
     /// The hosts of the commands' processes: the hosts that a command names, otherwise hosts with
     /// free slots, otherwise all round robin. An error about a host that is not of the job is for
     /// the user.
@@ -129,72 +130,29 @@ impl Launcher<'_> {
         base: u32,
         homes: &[Home],
     ) -> Result<Vec<(u32, u32)>, String> {
-        let size = homes.len() as u32;
-        info!(first = base, ranks = size, "starting a spawned job");
-        let of = |agent: Option<usize>| {
-            let its = homes.iter().enumerate().filter(move |(_, home)| home.agent == agent);
-            its.map(|(at, _)| at as u32)
-        };
-        let here: Vec<u32> = of(None).collect();
-        let mut agents: Vec<usize> = homes.iter().filter_map(|home| home.agent).collect();
-        agents.sort_unstable();
-        agents.dedup();
-        let is_running = |member: &&JobMember| member.running && member.host.is_none();
-        let running = self.members.values().filter(is_running).count() as u32;
-        let oversubscribed = is_oversubscribed(running + here.len() as u32);
-        let boot = Boot {
-            rank: base,
-            base,
-            size,
-            local_rank: 0,
-            local_size: here.len() as u32,
-            app: 0,
-            oversubscribed,
-            config: segment_config(&self.launch.params, oversubscribed),
-            // Barriers, transport and job number are the same for all processes of a launcher.
-            ..self.boot
-        };
+        info!(first = base, ranks = homes.len(), "starting a spawned job");
         self.raise_own_files();
+        let crew = self.crew(apps, base, homes);
         let (inputs, _) =
             Inputs::open(Stdin::None, []).map_err(|e| io::Error::from(e).to_string())?;
-        let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
-        let several = self.launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1);
-        let mut places = RankPlace::all(&nodes);
-        let node = |home: &Home| match &self.launch.spread {
-            Some(_) => several.then_some(home.node),
-            None => self.node,
-        };
-        places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
-        let way_in = self.entrance.as_ref().and_then(Entrance::way_in);
-        let crew =
-            Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in };
         let prepared = match crew.here.is_empty() {
             true => None,
             false => Some(crew.prepare().map_err(text_of)?),
         };
+        let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
         let order = AgentOrder {
-            universe: self.universe,
-            base,
-            several,
+            apps: apps.iter().map(program).collect(),
             deaths: self.deaths.len() as u32,
             step: self.standing.step(),
-            sockets: boot.sockets,
-            nodes: nodes.clone(),
-            apps: apps.iter().map(program).collect(),
-            env: self.launch.env.clone(),
-            secret: self.secret,
-            hostmap: self.launch.hostmap.pairs(),
             bind: Bind::None,
             report_bindings: false,
-            fed: Vec::new(),
-            restore: None,
+            ..order(self.launch, (&crew.boot, self.secret), &nodes, Vec::new())
         };
-        let mut to: Vec<u32> =
-            homes.iter().filter(|home| home.agent.is_some()).map(|home| home.node).collect();
-        to.sort_unstable();
-        to.dedup();
+        let far = || homes.iter().filter_map(|home| Some((home.agent?, home.node)));
+        let (agents, to): (BTreeSet<usize>, BTreeSet<u32>) = far().unzip();
+        let (agents, to) = (Vec::from_iter(agents), Vec::from_iter(to));
         let order = ToAgent::Order(Box::new(order));
-        let (ready, running_round) = (BranchRound::Ready { base }, BranchRound::Started { base });
+        let (ready, running) = (BranchRound::Ready { base }, BranchRound::Started { base });
         let started = self
             .ask_agents((&agents, &to), &order, ready)
             .and_then(|()| match prepared {
@@ -202,24 +160,50 @@ impl Launcher<'_> {
                 None => Ok(()),
             })
             .and_then(|()| {
-                let fars = agents.iter().filter_map(|at| self.far.get(*at)?.as_ref());
-                let reports = fars.filter_map(|far| far.report.as_ref());
+                let reports = self.branches(&agents).filter_map(|far| far.report.as_ref());
                 let addresses = reports.flat_map(|report| report.addresses.clone()).collect();
-                let go = ToAgent::Go { addresses };
-                self.ask_agents((&agents, &to), &go, running_round)
+                self.ask_agents((&agents, &to), &ToAgent::Go { addresses }, running)
             });
         self.late.extend(&agents);
         match started {
-            Ok(()) => {
-                let pids = agents.iter().filter_map(|at| self.far.get(*at)?.as_ref());
-                Ok(pids.flat_map(|far| far.pids().to_vec()).collect())
-            }
+            Ok(()) => Ok(self.branches(&agents).flat_map(|far| far.pids().to_vec()).collect()),
             Err(why) => {
                 self.host.abandon(base);
                 agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Abandon { base }));
                 Err(why)
             }
         }
+    }
+
+    /// The branches with these indices that are not lost.
+    fn branches<'s>(&'s self, agents: &'s [usize]) -> impl Iterator<Item = &'s RemoteAgent> {
+        agents.iter().filter_map(|at| self.far.get(*at)?.as_ref())
+    }
+
+    /// A spawned job as this host sees it.
+    fn crew<'s>(&self, apps: &'s [App], base: u32, homes: &[Home]) -> Crew<'s>
+    where
+        'a: 's,
+    {
+        let its = (0..).zip(homes).filter(|(_, home)| home.agent.is_none());
+        let here: Vec<u32> = its.map(|(at, _)| at).collect();
+        let (size, local_size) = (homes.len() as u32, here.len() as u32);
+        let is_running = |member: &&JobMember| member.running && member.host.is_none();
+        let running = self.members.values().filter(is_running).count() as u32;
+        let oversubscribed = is_oversubscribed(running + local_size);
+        let config = segment_config(&self.launch.params, oversubscribed);
+        let own = Boot { rank: base, base, size, local_rank: 0, local_size, app: 0, ..self.boot };
+        // Barriers, transport and job number are the same for all processes of a launcher.
+        let boot = Boot { oversubscribed, config, ..own };
+        let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
+        let mut places = RankPlace::all(&nodes);
+        let node = |home: &Home| match &self.launch.spread {
+            Some(spread) => (spread.hosts.len() > 1).then_some(home.node),
+            None => self.node,
+        };
+        places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
+        let way_in = self.entrance.as_ref().and_then(Entrance::way_in);
+        Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in }
     }
 
     /// Starts the processes of this host.
@@ -231,12 +215,8 @@ impl Launcher<'_> {
     ) -> Result<(), LaunchError> {
         let (guard, none) = (self.host.guard()?, Binding::none());
         let recruits = crew.start(prepared, guard, self.signals, inputs, &none, self.open_files)?;
-        let name = |rank: &u32| {
-            let node = crew.places[*rank as usize].node;
-            (crew.boot.base + rank, node.unwrap_or(0))
-        };
         let notices = (self.deaths.len() as u32, Some(self.standing.step()));
-        self.host.enlist_all(crew.here.iter().map(name), recruits, notices)
+        self.host.enlist_all(crew.names(), recruits, notices)
     }
 
     /// Sends a message to the agents of some hosts, and awaits the answers of their branches.

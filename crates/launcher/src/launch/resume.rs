@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use oxmpi_checkpoint::origins::NamespaceGroup;
 use oxmpi_checkpoint::ranks::{Given, bring_back as restore};
-use oxmpi_shm::segment::Segment;
+use oxmpi_shm::segment::{Boot, Segment};
 use oxmpi_sys::fdpass;
 use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{Guard, PidNamespace, Process, Signals};
@@ -29,6 +29,7 @@ use rustix::process::{
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tracing::info;
 
+use super::beginning::Beginning;
 use super::binding::Binding;
 use super::entrance::Entrance;
 use super::input::{Feed, Inputs};
@@ -39,16 +40,13 @@ use super::start::{
     Nested, Outputs, RankProcess, RankStarter, Recruits, StartedRanks, boot, kernel,
     raise_open_files,
 };
-use super::times::{StartPhase, StartTimes};
 use super::{Deadline, Launch, LaunchError, Stdin, binding_of, prepare};
 use crate::checkpoint::resumption::{HostRestart, Resumption};
-use crate::host::HostLauncher;
 use crate::host::still::send;
-use crate::hosts::head::{RemoteAgent, order};
-use crate::hosts::lifelines::Lifelines;
+use crate::hosts::head::order;
 use crate::hosts::pieces::FileSender;
 use oxmpi_rt_proto::agent::{AgentOrder, HostOrder, RestoreOrder};
-use oxmpi_rt_proto::held::{CONTROL, Held, HeldRank, INPUT, OUTPUTS};
+use oxmpi_rt_proto::held::{CONTROL, Held, HeldRank, INPUT, Images, OUTPUTS};
 
 /// The argument that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
 pub const NAMESPACE_WORD: &str = "pid-namespace";
@@ -242,109 +240,113 @@ fn take_all_over(
     Ok(back)
 }
 
-/// Restores all processes on all hosts, and collects the state of this host's.
+/// Restores all processes on all hosts.
 fn bring_all_back<'a>(
     launch: &'a Launch,
     held: &Held,
     restart: &mut Resumption,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<StartedRanks<'a>, LaunchError> {
-    let mut times = StartTimes::begin(launch);
-    let (images, marks) = (restart.images().map_err(LaunchError::Restore)?, restart.marks(held));
     let size = held.ranks.len() as u32;
     let (nodes, here) = (launch.nodes(size), launch.here(size));
-    info!(ranks = size, set = %images.set.display(), "restoring the ranks of a job");
-    let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
     let deadline = Deadline::of_rest(launch, held.time_left);
     let entrance = Entrance::open_as(held.entrance.clone(), held.generation)?;
-    let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
-    host.start_guard(Some(&held.mark))?;
     let boot = boot(&launch.params, held.universe, (size, here.len() as u32), true);
-    let step = Standing::restored(held.step).step();
+    let with = (!here.is_empty(), (signals, deadline));
+    let mut beginning = Beginning::new(launch, &entrance, Some(&held.mark), with)?;
+    let restored = restore_all(&mut beginning, (held, &boot), restart, (&nodes, &here), binding);
+    let feed = restored.inspect_err(|_| beginning.host.undo_start(0))?;
+    let Beginning { host, far, lifelines, times, .. } = beginning;
+    let (entrance, secret) = (Some(entrance), held.secret);
+    Ok(StartedRanks {
+        joiners: None,
+        boot,
+        nodes,
+        host,
+        feed,
+        secret,
+        deadline,
+        far,
+        lifelines,
+        entrance,
+        times,
+    })
+}
+
+/// Restores the processes of this host and, by the agents, those of others. Returns the standard
+/// input that they have not got.
+fn restore_all(
+    beginning: &mut Beginning<'_, '_>,
+    (held, boot): (&Held, &Boot),
+    restart: &mut Resumption,
+    (nodes, here): (&[u32], &[u32]),
+    binding: &Binding,
+) -> Result<Feed, LaunchError> {
+    let (images, marks) = (restart.images().map_err(LaunchError::Restore)?, restart.marks(held));
+    info!(ranks = nodes.len(), set = %images.set.display(), "restoring the ranks of a job");
+    let (launch, step) = (beginning.launch, Standing::restored(held.step).step());
+    let is_here = |rank: &HeldRank| here.binary_search(&rank.number).is_ok();
     let own: Vec<&HeldRank> = held.ranks.iter().filter(|rank| is_here(rank)).collect();
-    let mut run = || {
-        // A rank on another host cannot inherit the launcher's own input.
-        let is_fed = |rank: &&HeldRank| {
-            rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank))
-        };
-        let fed: Vec<u32> = held.ranks.iter().filter(is_fed).map(|rank| rank.number).collect();
-        let own_fed = fed.iter().copied().filter(|number| here.binary_search(number).is_ok());
-        let inputs = Inputs::open(Stdin::None, own_fed);
-        let (mut inputs, writers) = kernel("open standard input for the ranks", inputs)?;
-        let is_one_host = launch.spread.is_none();
-        let plugs = plugs(launch, own.len(), is_one_host, own.len() > 1)?;
-        let watch = (signals, deadline);
-        times.add_own(StartPhase::Segments, !own.is_empty());
-        let mut far = RemoteAgent::open_all(launch, watch)?;
-        times.add_far(StartPhase::Agents, &far);
-        let lifelines = Lifelines::offer(launch, &mut far);
-        let (images_of, mark, marks_of) = (images.clone(), held.mark.clone(), marks.clone());
-        let ranks = held.ranks.clone();
-        let restore = RestoreOrder { images: images_of, mark, marks: marks_of, step, ranks };
-        let order = order(launch, (&boot, held.secret), &nodes, fed.clone());
-        let order = AgentOrder { restore: Some(restore), ..order };
-        RemoteAgent::prepare_all(&mut far, order, watch)?;
-        times.add_far(StartPhase::Segments, &far);
-        let addresses = RemoteAgent::addresses(&far);
-        restart.prepare(&marks).map_err(LaunchError::Restore)?;
-        for far in &mut far {
-            for node in far.hosts_without_images() {
-                let its = (0..).zip(&nodes).filter(|(_, of)| **of == node);
-                let ranks: Vec<u32> = its.map(|(rank, _)| rank).collect();
-                let files = FileSender::of(&images.set, restart.files_of(&ranks));
-                far.send_files(node, files, watch)?;
-            }
-        }
-        let back = bring_back(
-            &own,
-            plugs,
-            &mut inputs,
-            (step, boot.oversubscribed),
-            (binding, host.guard()?),
-            &restart.here(&here).map_err(LaunchError::Restore)?,
-        )?;
-        times.add_own(StartPhase::Exec, !own.is_empty());
-        info!(ranks = own.len(), "restored the ranks of this host");
-        let Back { ranks, outputs, plugs, restored } = back;
-        let named =
-            here.iter().map(|rank| (*rank, nodes.get(*rank as usize).map_or(0, |node| *node)));
-        let enlisted = host.enlist_all(named, Recruits { ranks, outputs, plugs }, (0, None));
-        host.note_restored(&restored);
-        writers.into_iter().for_each(|(rank, pipe)| host.add_input(rank, pipe));
-        let started = enlisted.and_then(|()| RemoteAgent::start_all(&mut far, addresses, watch));
-        if let Err(error) = started {
-            // They may have left the groups of their ranks.
-            let all = restored.iter().flat_map(|rank| &rank.stopped);
-            all.for_each(|pid| send(*pid, Signal::KILL));
-            return Err(error);
-        }
-        times.add_far(StartPhase::Exec, &far);
-        let rest = |number: u32| {
-            let rank = held.ranks.iter().find(|rank| rank.number == number);
-            (number, rank.and_then(|rank| rank.input.clone()).unwrap_or_default())
-        };
-        let feed = Feed::of_rest(fed.into_iter().map(rest).collect(), held.input_ended);
-        Ok((feed, far, lifelines))
+    // A rank on another host cannot inherit the launcher's own input.
+    let is_fed = |rank: &&HeldRank| {
+        rank.outside[INPUT].is_some() && (rank.input.is_some() || !is_here(rank))
     };
-    match run() {
-        Ok((feed, far, lifelines)) => Ok(StartedRanks {
-            joiners: None,
-            boot,
-            nodes,
-            host,
-            feed,
-            secret: held.secret,
-            deadline,
-            far,
-            lifelines,
-            entrance: Some(entrance),
-            times,
-        }),
-        Err(error) => {
-            host.undo_start(0);
-            Err(error)
+    let fed: Vec<&HeldRank> = held.ranks.iter().filter(is_fed).collect();
+    let own_fed = fed.iter().filter(|rank| is_here(rank)).map(|rank| rank.number);
+    let inputs = Inputs::open(Stdin::None, own_fed);
+    let (mut inputs, writers) = kernel("open standard input for the ranks", inputs)?;
+    let plugs = plugs(launch, own.len(), launch.spread.is_none(), own.len() > 1)?;
+    let restore = RestoreOrder {
+        images: images.clone(),
+        mark: held.mark.clone(),
+        marks: marks.clone(),
+        step,
+        ranks: held.ranks.clone(),
+    };
+    let numbers = fed.iter().map(|rank| rank.number).collect();
+    let order = order(launch, (boot, held.secret), nodes, numbers);
+    let order = AgentOrder { restore: Some(restore), ..order };
+    let addresses = beginning.prepare_others(None, order)?;
+    restart.prepare(&marks).map_err(LaunchError::Restore)?;
+    send_images(beginning, &images, restart, nodes)?;
+    let Back { ranks, outputs, plugs, restored } = bring_back(
+        &own,
+        plugs,
+        &mut inputs,
+        (step, boot.oversubscribed),
+        (binding, beginning.host.guard()?),
+        &restart.here(here).map_err(LaunchError::Restore)?,
+    )?;
+    info!(ranks = own.len(), "restored the ranks of this host");
+    beginning.host.note_restored(&restored);
+    let names = here.iter().map(|rank| (*rank, nodes[*rank as usize])).collect();
+    let recruits = Recruits { ranks, outputs, plugs };
+    beginning.start_others((names, recruits), writers, addresses).inspect_err(|_| {
+        // They may have left the groups of their ranks.
+        let all = restored.iter().flat_map(|rank| &rank.stopped);
+        all.for_each(|pid| send(*pid, Signal::KILL));
+    })?;
+    let rest = |rank: &HeldRank| (rank.number, rank.input.clone().unwrap_or_default());
+    Ok(Feed::of_rest(fed.into_iter().map(rest).collect(), held.input_ended))
+}
+
+/// Sends images to the hosts that have no access to them.
+fn send_images(
+    beginning: &mut Beginning<'_, '_>,
+    images: &Images,
+    restart: &Resumption,
+    nodes: &[u32],
+) -> Result<(), LaunchError> {
+    let watch = beginning.watch;
+    for far in &mut beginning.far {
+        for node in far.hosts_without_images() {
+            let its = (0..).zip(nodes).filter(|(_, of)| **of == node);
+            let ranks: Vec<u32> = its.map(|(rank, _)| rank).collect();
+            let files = FileSender::of(&images.set, restart.files_of(&ranks));
+            far.send_files(node, files, watch)?;
         }
     }
+    Ok(())
 }
 
 fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {

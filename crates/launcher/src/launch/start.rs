@@ -22,6 +22,7 @@ use rustix::process::{
 };
 use tracing::{debug, info};
 
+use super::beginning::Beginning;
 use super::binding::Binding;
 use super::entrance::Entrance;
 use super::environment::environment;
@@ -30,7 +31,7 @@ use super::joined::Gathered;
 use super::other_library;
 use super::places::{RankPlace, has_sockets, nodes_of};
 use super::plugs::{Plug, plugs};
-use super::times::{StartPhase, StartTimes};
+use super::times::StartTimes;
 use super::{App, Deadline, Launch, LaunchError};
 use crate::host::HostLauncher;
 use crate::hosts::head::{RemoteAgent, order};
@@ -241,80 +242,55 @@ pub(crate) fn start<'a>(
     binding: &Binding,
     gathered: Option<Gathered>,
 ) -> Result<StartedRanks<'a>, LaunchError> {
-    let mut times = StartTimes::begin(launch);
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let boot = first_boot(launch, size, here.len() as u32);
     let entrance = Entrance::open(launch.spread.is_none() && gathered.is_none())?;
-    let crew = Crew {
-        launch,
-        apps: &launch.apps,
-        boot,
-        places: RankPlace::all(&nodes),
-        here,
-        has_others: false,
-        way_in: entrance.way_in(),
-    };
+    let with = (!here.is_empty(), (signals, deadline));
+    let mut beginning = Beginning::new(launch, &entrance, None, with)?;
+    let (places, way_in) = (RankPlace::all(&nodes), entrance.way_in());
+    let crew = Crew { launch, apps: &launch.apps, boot, places, here, has_others: false, way_in };
     let secret = draw_secret()?;
-    let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
-    host.start_guard(None)?;
     let far: Vec<u32> = (0..size).filter(|rank| crew.here.binary_search(rank).is_err()).collect();
     let fed = launch.stdin.fed(size, stdin_is_terminal, &far);
     let (far_fed, own_fed): (Vec<u32>, Vec<u32>) =
         fed.clone().partition(|rank| far.binary_search(rank).is_ok());
-    let inputs = Inputs::open(launch.stdin, own_fed);
-    let (inputs, writers) = kernel("open standard input for the ranks", inputs)?;
-    let has_ranks = !crew.here.is_empty();
     let (agents, mut joiners) = gathered.map(|it| (it.agents, it.joiners)).unzip();
-    let run = || -> Result<_, LaunchError> {
+    let run = || -> Result<(), LaunchError> {
+        let inputs = Inputs::open(launch.stdin, own_fed);
+        let (inputs, writers) = kernel("open standard input for the ranks", inputs)?;
         let mut prepared = crew.prepare()?;
-        times.add_own(StartPhase::Segments, has_ranks);
-        let mut far = match agents {
-            Some(agents) => agents,
-            None => RemoteAgent::open_all(launch, (signals, deadline))?,
-        };
-        times.add_far(StartPhase::Agents, &far);
-        let lifelines = Lifelines::offer(launch, &mut far);
         let order = order(launch, (&boot, secret), &nodes, far_fed);
-        RemoteAgent::prepare_all(&mut far, order, (signals, deadline))?;
-        times.add_far(StartPhase::Segments, &far);
-        let mut addresses = RemoteAgent::addresses(&far);
+        let mut addresses = beginning.prepare_others(agents, order)?;
         let own = crew.here.iter().zip(&prepared.plugs);
         addresses.extend(own.map(|(rank, plug)| (*rank, plug.address.clone())));
         if let Some(joiners) = &mut joiners {
             prepared.assign(joiners);
         }
-        let recruits =
-            crew.start(prepared, host.guard()?, signals, &inputs, binding, open_files)?;
-        let nodes =
-            crew.here.iter().map(|rank| (*rank, crew.places[*rank as usize].node.unwrap_or(0)));
-        host.enlist_all(nodes, recruits, (0, None))?;
-        writers.into_iter().for_each(|(rank, pipe)| host.add_input(rank, pipe));
-        times.add_own(StartPhase::Exec, has_ranks);
-        RemoteAgent::start_all(&mut far, addresses, (signals, deadline))?;
-        times.add_far(StartPhase::Exec, &far);
-        Ok((far, lifelines))
+        let guard = beginning.host.guard()?;
+        let recruits = crew.start(prepared, guard, signals, &inputs, binding, open_files)?;
+        beginning.start_others((crew.names(), recruits), writers, addresses)
     };
-    match run() {
-        Ok((far, lifelines)) => Ok(StartedRanks {
-            boot,
-            nodes,
-            host,
-            feed: Feed::new(fed),
-            secret,
-            deadline,
-            far,
-            lifelines,
-            entrance: Some(entrance),
-            joiners,
-            times,
-        }),
-        Err(error) => {
-            joiners.iter_mut().for_each(|joiners| _ = joiners.refuse_all(&error.to_string()));
-            host.undo_start(0);
-            Err(error)
-        }
+    if let Err(error) = run() {
+        joiners.iter_mut().for_each(|joiners| _ = joiners.refuse_all(&error.to_string()));
+        beginning.host.undo_start(0);
+        return Err(error);
     }
+    let Beginning { host, far, lifelines, times, .. } = beginning;
+    let (entrance, feed) = (Some(entrance), Feed::new(fed));
+    Ok(StartedRanks {
+        boot,
+        nodes,
+        host,
+        feed,
+        secret,
+        deadline,
+        far,
+        lifelines,
+        entrance,
+        joiners,
+        times,
+    })
 }
 
 /// Makes a singleton the first rank, with its segment and control socket.
@@ -487,6 +463,12 @@ impl Crew<'_> {
         }
         info!(ranks = recruits.ranks.len(), "started the ranks of this host");
         Ok(recruits)
+    }
+
+    /// The numbers of the ranks of this host, with their nodes.
+    pub(crate) fn names(&self) -> Vec<(u32, u32)> {
+        let node = |rank: u32| self.places[rank as usize].node.unwrap_or(0);
+        self.here.iter().map(|rank| (self.boot.base + rank, node(*rank))).collect()
     }
 
     fn app_of(&self, rank: u32) -> usize {
