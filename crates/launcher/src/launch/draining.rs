@@ -29,16 +29,16 @@ impl Launcher<'_> {
         let (lines, sink) = (&mut lines[kind], self.launch.output.sink(kind));
         if bytes.is_empty() {
             lines.end(self.sinks[sink].queue());
-            self.close(rank, kind);
-        } else {
-            let has_file = self.files.as_ref().is_some_and(|files| files.has(rank, kind));
-            if !has_file || self.launch.output_files.as_ref().is_none_or(|files| files.print) {
-                lines.take(bytes, Instant::now(), self.sinks[sink].queue());
-            }
-            if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes))
-            {
-                self.handle_event(JobEvent::Say { text });
-            }
+            self.half_lines.remove(&(rank, kind));
+            self.sinks[sink].write();
+            return self.close(rank, kind);
+        }
+        let has_file = self.files.as_ref().is_some_and(|files| files.has(rank, kind));
+        if !has_file || self.launch.output_files.as_ref().is_none_or(|files| files.print) {
+            lines.take(bytes, Instant::now(), self.sinks[sink].queue());
+        }
+        if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
+            self.handle_event(JobEvent::Say { text });
         }
         self.sinks[sink].write();
         self.note_half_line(rank, kind);
@@ -72,8 +72,13 @@ impl Launcher<'_> {
         if std::mem::take(&mut member.open[kind]) {
             self.open_count -= 1;
         }
-        self.host.ranks.close(rank, kind);
-        self.drop_forgotten(rank);
+        let (is_own, is_forgotten) = (member.host.is_none(), member.is_forgotten);
+        if is_own {
+            self.host.ranks.close(rank, kind);
+        }
+        if is_forgotten {
+            self.drop_forgotten(rank);
+        }
     }
 
     /// Drops a member that no request can name, and that has no open outputs.
