@@ -42,7 +42,7 @@ use self::imaging::Imaging;
 pub(crate) use self::imaging::ImagingResult;
 use self::input::{Input, InputState};
 use self::machine::{HostAction, HostEvent, HostMachine};
-use self::ranks::{Control, HostRanks, LocalRank};
+use self::ranks::{Answer, Control, HostRanks, LocalRank};
 use self::relays::HostRelays;
 use crate::launch::parts::{Came, Outputs, Plug, RankProcess, Reach, Recruits, exit_of};
 use crate::launch::{HeldRank, Launch, LaunchError, end, kernel};
@@ -147,6 +147,16 @@ impl<'a> HostLauncher<'a> {
         })
     }
 
+    /// The head's own host.
+    pub(crate) fn of_head(
+        launch: &'a Launch,
+        entrance: String,
+    ) -> Result<HostLauncher<'a>, LaunchError> {
+        let host = kernel("wait for the ranks", HostLauncher::new())?;
+        let is_alone = launch.spread.is_none();
+        Ok(HostLauncher { launch: Some(Cow::Borrowed(launch)), is_alone, entrance, ..host })
+    }
+
     /// Polls a descriptor among [`HostLauncher::events`].
     pub(crate) fn listen(
         &self,
@@ -155,16 +165,6 @@ impl<'a> HostLauncher<'a> {
         name: u32,
     ) -> rustix::io::Result<()> {
         listen(&self.events, fd, kind, name)
-    }
-
-    /// A host of a job that the head starts: its own.
-    pub(crate) fn of_head(
-        launch: &'a Launch,
-        entrance: String,
-    ) -> Result<HostLauncher<'a>, LaunchError> {
-        let host = kernel("wait for the ranks", HostLauncher::new())?;
-        let is_alone = launch.spread.is_none();
-        Ok(HostLauncher { launch: Some(Cow::Borrowed(launch)), is_alone, entrance, ..host })
     }
 
     /// Starts the guard process, unless there is one. `mark` is that of restored processes.
@@ -255,8 +255,10 @@ impl<'a> HostLauncher<'a> {
 
     /// Notes restored processes, which go on by [`HostOrder::GoOn`].
     pub(crate) fn note_restored(&mut self, restored: &[HeldRank]) {
-        let stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
-        self.on(HostEvent::Restored { stopped });
+        if !restored.is_empty() {
+            let stopped = restored.iter().flat_map(|rank| &rank.stopped).copied().collect();
+            self.on(HostEvent::Restored { stopped });
+        }
     }
 
     /// Starts the relay of a node. Returns its process number.
@@ -368,6 +370,19 @@ impl<'a> HostLauncher<'a> {
         self.inputs.remove(&rank);
         if let Some(one) = self.ranks.get(rank) {
             self.relays.report_end(one.node, rank);
+        }
+    }
+
+    /// The answer to a request that concerns this host alone ([`HostRanks::answer_to`]).
+    pub(crate) fn answer_to(
+        &mut self,
+        sender: u32,
+        request: &Request,
+        identity: (u32, &[u8; 32]),
+    ) -> Option<Answer> {
+        match (request, self.ranks.get(sender)) {
+            (Request::Relay, Some(one)) => Some(self.relays.supply(one.node, sender)),
+            _ => self.ranks.answer_to(sender, request, identity),
         }
     }
 

@@ -27,7 +27,7 @@ impl Launcher<'_> {
         trace!(rank, request = %MessageName(&request), "a rank sends a request");
         let Some((request, came)) = self.pass_on(rank, request, came) else { return };
         let identity = (self.incarnation(rank), &self.secret);
-        if let Some((reply, fd)) = self.host.ranks.answer_to(rank, &request, identity) {
+        if let Some((reply, fd)) = self.host.answer_to(rank, &request, identity) {
             return self.hand_over(rank, reply, fd.as_ref().map(AsFd::as_fd));
         }
         match request {
@@ -89,7 +89,7 @@ impl Launcher<'_> {
                 let reason = "there is no alarm for it".into();
                 self.answer(rank, &Reply::Refused { rank: wanted, reason }, None);
             }
-            Request::Listener | Request::Postboxes => {
+            Request::Listener | Request::Postboxes | Request::Relay => {
                 let reason = "it is not on this host".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }
@@ -115,7 +115,6 @@ impl Launcher<'_> {
                 };
                 self.answer(rank, &reply, None);
             }
-            Request::Relay => self.give_relay(rank),
             Request::Nodes { from } => {
                 let numbers = from..self.job.next();
                 let nodes: Vec<u32> = numbers.map(|number| self.node_for(rank, number)).collect();

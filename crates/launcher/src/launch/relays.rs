@@ -8,8 +8,6 @@
 //! loss of its host counts as that of a host, and where others survive that, their relays are
 //! notified.
 
-use std::os::fd::AsFd;
-
 use oxmpi_fabric::encryption;
 use oxmpi_wire::relay::{Notice, Order};
 
@@ -95,13 +93,6 @@ impl Launcher<'_> {
 
     pub(super) fn report_loss_to_relays(&mut self, node: u32) {
         self.send_to_relays(&Order::Lost { node });
-    }
-
-    /// Gives a process of this host its socket to the relay of its node.
-    pub(super) fn give_relay(&mut self, rank: u32) {
-        let node = self.members.get(&rank).map_or(0, |member| member.node);
-        let (reply, socket) = self.host.relays.supply(node, rank);
-        self.answer(rank, &reply, socket.as_ref().map(AsFd::as_fd));
     }
 
     pub(super) fn handle_relay_notice(&mut self, node: u32, notice: &[u8]) {

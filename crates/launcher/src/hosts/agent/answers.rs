@@ -13,7 +13,7 @@ use oxmpi_rt_proto::agent::FromAgent;
 impl Agent<'_> {
     pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
         let identity = (INCARNATION, &self.secret);
-        if let Some((reply, fd)) = self.host.ranks.answer_to(rank, &request, identity) {
+        if let Some((reply, fd)) = self.host.answer_to(rank, &request, identity) {
             return self.answer(rank, &reply, fd.as_ref().map(AsFd::as_fd));
         }
         match request {
@@ -21,10 +21,6 @@ impl Agent<'_> {
                 self.answer(rank, &elsewhere(wanted), None);
             }
             Request::Abroad => self.give_abroad(rank),
-            Request::Relay => {
-                let (reply, socket) = self.host.relays.supply(self.own_node(), rank);
-                self.answer(rank, &reply, socket.as_ref().map(AsFd::as_fd));
-            }
             Request::Addresses { rank: wanted } if self.host.ranks.knows(wanted) => {
                 let reply = self.whereabouts(wanted, false);
                 self.answer(rank, &reply, None);
