@@ -428,7 +428,7 @@ parameters! {
                accumulates and MPI_Compare_and_swap, and logical operations on MPI_AINT, MPI_OFFSET and MPI_COUNT. With 1, an \
                error of a call on no object always goes to the error handler of MPI_COMM_SELF; with 0 it goes to that of \
                MPI_COMM_WORLD until the program sets the handler of MPI_COMM_SELF. A buffered send takes MPI_BSEND_OVERHEAD \
-               (512) bytes of its buffer beside its data with 1, and 96 with 0, which is enough for programs that were written \
+               (512) bytes of its buffer beside its data with 1, and 88 with 0, which is enough for programs that were written \
                for another library.",
     }
     mpi_allow_singletons: switch {
