@@ -8,6 +8,7 @@ mod interface;
 mod kinds;
 mod removed;
 mod results;
+mod shown;
 mod standard;
 mod statuses;
 mod tool_objects;

@@ -15,6 +15,8 @@ mod interface;
 mod kinds;
 #[path = "../common/results.rs"]
 mod results;
+#[path = "../common/shown.rs"]
+mod shown;
 mod special;
 #[path = "../common/standard.rs"]
 mod standard;
