@@ -39,6 +39,7 @@ pub enum ValueKind {
 pub type ForeignValue = extern "C" fn(ValueKind, i64) -> i64;
 
 impl ValueKind {
+    /// Whether values of this kind are handles.
     pub const fn is_handle(self) -> bool {
         (self as u32) < ValueKind::Rank as u32
     }
