@@ -10,6 +10,7 @@ mod removed;
 mod results;
 mod shown;
 mod standard;
+mod states;
 mod statuses;
 mod tool_objects;
 

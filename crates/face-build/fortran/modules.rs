@@ -4,7 +4,6 @@
 
 include!("../../fortran/src/modules.rs");
 
-mod callbacks;
 #[path = "../common/convert.rs"]
 mod convert;
 mod creators;
@@ -20,6 +19,8 @@ mod shown;
 mod special;
 #[path = "../common/standard.rs"]
 mod standard;
+#[path = "../common/states.rs"]
+mod states;
 #[path = "../common/statuses.rs"]
 mod statuses;
 

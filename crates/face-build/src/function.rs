@@ -25,8 +25,12 @@ pub(crate) fn text(function: &Function, face: &Face, all: &[ForeignConstant]) ->
         // The integer of a handle is the handle.
         function.arguments.first().map_or("", FunctionArgument::name).to_owned()
     } else if face.is_by_hand(name) {
-        let given: Vec<_> = function.arguments.iter().map(FunctionArgument::name).collect();
-        format!("by_hand::{name}({})", given.join(", "))
+        let has_pointers = face.handles == HandleKind::Standard;
+        let given = function.arguments.iter().map(|argument| match argument.argument.kind.word {
+            "callback" if has_pointers => format!("address({})", argument.name()),
+            _ => argument.name().to_owned(),
+        });
+        format!("by_hand::{name}({})", given.collect::<Vec<_>>().join(", "))
     } else {
         let mut body = Body { all, ..Body::default() };
         body.of(function)

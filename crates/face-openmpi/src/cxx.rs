@@ -1,10 +1,11 @@
 //! The functions that Open MPI's C++ library (`libmpi_cxx.so.40`) calls.
 
-use crate::callbacks::{self, Function, FunctionState, KeyState, last_made};
+use crate::callbacks::{self, FunctionState};
 use crate::convert::code_in;
 use crate::core;
 use crate::handles::*;
 use crate::objects;
+use crate::states::{self, Function, last_made};
 use oxmpi_abi::constants as abi;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write as _;
@@ -12,9 +13,6 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The functions of a key have the types of C, so the C++ library calls none of them.
-pub(crate) type KeyFunctions = ();
 
 /// The last argument of an operation's function, which is one of the C++ library.
 #[unsafe(no_mangle)]
@@ -48,9 +46,9 @@ unsafe extern "C-unwind" fn ompi_attr_create_keyval(
     let has_types_of_c =
         unsafe { of_comms.as_ref() }.is_none_or(|key| !key.copy.is_null() && !key.delete.is_null());
     let create = match kind {
-        2 => callbacks::MPI_Type_create_keyval,
-        3 => callbacks::MPI_Win_create_keyval,
-        _ if has_types_of_c => callbacks::MPI_Comm_create_keyval,
+        2 => states::MPI_Type_create_keyval,
+        3 => states::MPI_Win_create_keyval,
+        _ if has_types_of_c => states::MPI_Comm_create_keyval,
         _ => refuse_functions_of_comms(),
     };
     unsafe { create(copy, delete, key, extra) }
@@ -174,21 +172,4 @@ pub(crate) unsafe fn handle(
         caller(object, code, c"".as_ptr(), state.function);
     }
     true
-}
-
-/// See [`KeyFunctions`].
-pub(crate) unsafe fn copy(
-    _: &KeyState,
-    _: usize,
-    _: c_int,
-    _: *mut c_void,
-    _: *mut c_void,
-    _: *mut c_int,
-) -> Option<c_int> {
-    None
-}
-
-/// See [`KeyFunctions`].
-pub(crate) unsafe fn delete(_: &KeyState, _: usize, _: c_int, _: *mut c_void) -> Option<c_int> {
-    None
 }
