@@ -1,11 +1,11 @@
 //! Values that the program has passed, in texts for the user.
 //!
-//! A constant is shown by its name. A program of another MPI passes the values of its own ABI, and
-//! the library for such programs converts them. It gives this module the function that converts
-//! them back ([`show_values_by`]), so that the user reads what the program has.
+//! A special constant is shown by its name. A program of another MPI passes the values of its own
+//! ABI, and the library for such programs converts them. It gives this module the function that
+//! converts them back ([`show_values_by`]), so that the user reads what the program has.
 
 use crate::error::MpiError;
-use oxmpi_abi::constants::{self as abi, CONSTANTS, Constant, ConstantKind};
+use oxmpi_abi::constants as abi;
 use oxmpi_abi::error_class_name;
 use oxmpi_abi::shown::ForeignValue;
 pub use oxmpi_abi::shown::ValueKind;
@@ -37,49 +37,61 @@ pub fn handle(kind: ValueKind, raw: u64) -> Shown {
 /// The error of a handle that names no object. `why` is the reason.
 #[cold]
 pub fn bad_handle(kind: ValueKind, raw: u64, why: impl fmt::Display) -> MpiError {
-    let (class, what, null) = match kind {
-        ValueKind::Comm => (abi::MPI_ERR_COMM, "communicator", abi::MPI_COMM_NULL),
-        ValueKind::Datatype => (abi::MPI_ERR_TYPE, "datatype", abi::MPI_DATATYPE_NULL),
-        ValueKind::Errhandler => {
-            (abi::MPI_ERR_ERRHANDLER, "error handler", abi::MPI_ERRHANDLER_NULL)
-        }
-        ValueKind::File => (abi::MPI_ERR_FILE, "file", abi::MPI_FILE_NULL),
-        ValueKind::Group => (abi::MPI_ERR_GROUP, "group", abi::MPI_GROUP_NULL),
-        ValueKind::Info => (abi::MPI_ERR_INFO, "info", abi::MPI_INFO_NULL),
-        ValueKind::Op => (abi::MPI_ERR_OP, "operation", abi::MPI_OP_NULL),
-        ValueKind::Session => (abi::MPI_ERR_SESSION, "session", abi::MPI_SESSION_NULL),
-        ValueKind::Win => (abi::MPI_ERR_WIN, "window", abi::MPI_WIN_NULL),
-        ValueKind::Message => (abi::MPI_ERR_REQUEST, "message", abi::MPI_MESSAGE_NULL),
-        _ => (abi::MPI_ERR_REQUEST, "request", abi::MPI_REQUEST_NULL),
+    let (class, what) = match kind {
+        ValueKind::Comm => (abi::MPI_ERR_COMM, "communicator"),
+        ValueKind::Datatype => (abi::MPI_ERR_TYPE, "datatype"),
+        ValueKind::Errhandler => (abi::MPI_ERR_ERRHANDLER, "error handler"),
+        ValueKind::File => (abi::MPI_ERR_FILE, "file"),
+        ValueKind::Group => (abi::MPI_ERR_GROUP, "group"),
+        ValueKind::Info => (abi::MPI_ERR_INFO, "info"),
+        ValueKind::Op => (abi::MPI_ERR_OP, "operation"),
+        ValueKind::Session => (abi::MPI_ERR_SESSION, "session"),
+        ValueKind::Win => (abi::MPI_ERR_WIN, "window"),
+        ValueKind::Message => (abi::MPI_ERR_REQUEST, "message"),
+        _ => (abi::MPI_ERR_REQUEST, "request"),
     };
     let shown = handle(kind, raw);
-    let text = match raw == null as u64 {
-        true => format!("the {what} is {shown}"),
-        false => format!("the {what} {shown}: {why}"),
+    let text = match shown.name() {
+        Some(null) if null.ends_with("_NULL") => format!("the {what} is {null}"),
+        _ => format!("the {what} {shown}: {why}"),
     };
     MpiError::new(class, text)
 }
 
 impl Shown {
+    /// The name of a constant. A table of all constants would cost each process some pages.
     fn name(self) -> Option<&'static str> {
         let Shown(kind, value) = self;
-        let named = |names: &[&str]| {
-            let is_it = |one: &&Constant| one.value == value && names.contains(&one.name);
-            CONSTANTS.iter().find(is_it).map(|found| found.name)
-        };
-        match kind {
-            ValueKind::Rank => named(&["MPI_ANY_SOURCE", "MPI_PROC_NULL", "MPI_ROOT"]),
-            ValueKind::Tag => named(&["MPI_ANY_TAG"]),
-            ValueKind::Keyval => named(KEYS),
-            ValueKind::Code => error_class_name(value as i32),
-            _ if kind.is_handle() => {
-                let is_it = |one: &&Constant| {
-                    one.value == value && value != 0 && matches!(one.kind, ConstantKind::Handle(_))
-                };
-                CONSTANTS.iter().find(is_it).map(|found| found.name)
-            }
-            _ => None,
+        macro_rules! names {
+            ($($name:ident)*) => {{ $(
+                if value == abi::$name as i64 {
+                    return Some(stringify!($name));
+                }
+            )* }};
         }
+        match kind {
+            ValueKind::Comm => names!(MPI_COMM_NULL MPI_COMM_WORLD MPI_COMM_SELF),
+            ValueKind::Datatype => names!(MPI_DATATYPE_NULL),
+            ValueKind::Errhandler => names!(MPI_ERRHANDLER_NULL),
+            ValueKind::File => names!(MPI_FILE_NULL),
+            ValueKind::Group => names!(MPI_GROUP_NULL),
+            ValueKind::Info => names!(MPI_INFO_NULL),
+            ValueKind::Message => names!(MPI_MESSAGE_NULL),
+            ValueKind::Op => names!(MPI_OP_NULL),
+            ValueKind::Request => names!(MPI_REQUEST_NULL),
+            ValueKind::Session => names!(MPI_SESSION_NULL),
+            ValueKind::Win => names!(MPI_WIN_NULL),
+            ValueKind::Rank => names!(MPI_ANY_SOURCE MPI_PROC_NULL MPI_ROOT),
+            ValueKind::Tag => names!(MPI_ANY_TAG),
+            ValueKind::Keyval => names!(
+                MPI_TAG_UB MPI_IO MPI_HOST MPI_WTIME_IS_GLOBAL MPI_APPNUM MPI_LASTUSEDCODE
+                MPI_UNIVERSE_SIZE MPI_WIN_BASE MPI_WIN_DISP_UNIT MPI_WIN_SIZE
+                MPI_WIN_CREATE_FLAVOR MPI_WIN_MODEL
+            ),
+            ValueKind::Code => return error_class_name(value as i32),
+            _ => {}
+        }
+        None
     }
 }
 
@@ -98,22 +110,6 @@ impl fmt::Display for Shown {
     }
 }
 
-/// The keys of attributes that the library sets.
-const KEYS: &[&str] = &[
-    "MPI_TAG_UB",
-    "MPI_IO",
-    "MPI_HOST",
-    "MPI_WTIME_IS_GLOBAL",
-    "MPI_APPNUM",
-    "MPI_LASTUSEDCODE",
-    "MPI_UNIVERSE_SIZE",
-    "MPI_WIN_BASE",
-    "MPI_WIN_DISP_UNIT",
-    "MPI_WIN_SIZE",
-    "MPI_WIN_CREATE_FLAVOR",
-    "MPI_WIN_MODEL",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,7 +123,7 @@ mod tests {
         assert_eq!(shown(ValueKind::Code, abi::MPI_ERR_COMM), "MPI_ERR_COMM");
         assert_eq!(shown(ValueKind::Assert, 1024), "0x400");
         let shown = |raw| handle(ValueKind::Comm, raw).to_string();
-        assert_eq!(shown(abi::MPI_INT as u64), "MPI_INT");
+        assert_eq!(shown(abi::MPI_COMM_WORLD as u64), "MPI_COMM_WORLD");
         assert_eq!(shown(1 << 63), "0x8000000000000000");
     }
 
