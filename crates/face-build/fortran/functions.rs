@@ -18,8 +18,8 @@ mod by_hand {
     pub(super) use crate::states::*;
 }
 
-/// The address of a function of the Fortran library, whose statuses and error codes are those of the
-/// other ABI.
+/// The address of a function of the Fortran library, whose statuses and error codes are those of
+/// the other ABI.
 fn address<F: Copy>(function: Option<F>) -> *const c_void {
     const { assert!(size_of::<Option<F>>() == size_of::<usize>()) };
     // SAFETY: the option of a function pointer is an address, or null.

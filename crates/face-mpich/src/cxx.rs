@@ -27,8 +27,8 @@ unsafe extern "C" fn MPII_Errhandler_set_cxx(errhandler: errhandler::Foreign, cx
     }
 }
 
-/// The functions of a key, and those of the C++ library that call them. It stays for the rest of the
-/// process.
+/// The functions of a key, and those of the C++ library that call them. It stays for the rest of
+/// the process.
 struct CxxKey {
     copy_caller: Function,
     delete_caller: Function,

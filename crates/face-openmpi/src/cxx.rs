@@ -31,8 +31,8 @@ struct KeyOfComms {
 }
 
 /// Makes a key of communicators (1), datatypes (2) or windows (3). The functions have the types of
-/// C. Those of communicators read the object behind the handle, which is none here, before they call
-/// a function of C++.
+/// C. Those of communicators read the object behind the handle, which is none here, before they
+/// call a function of C++.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn ompi_attr_create_keyval(
     kind: c_int,

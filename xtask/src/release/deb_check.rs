@@ -37,10 +37,10 @@ pub(super) fn check(files: &[PathBuf]) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&place); // of an earlier run
     for file in files {
         let name = file.file_name().unwrap_or_default();
-        let is_installed = |package: &&str| {
+        let is_of = |package: &&str| {
             name.to_string_lossy().strip_prefix(*package).is_some_and(|end| end.starts_with('_'))
         };
-        if INSTALLED.iter().any(|package| is_installed(&package)) {
+        if INSTALLED.iter().any(is_of) {
             copy(file, &place.join(name))?;
         }
     }
