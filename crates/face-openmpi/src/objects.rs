@@ -111,12 +111,21 @@ const MARK: usize = MARKS;
 #[inline(always)]
 pub(crate) fn input(foreign: usize) -> usize {
     if !is_made(foreign) {
-        BY_ADDRESS.find(foreign).unwrap_or(REFUSED | foreign)
+        match BY_ADDRESS.find(foreign) {
+            Some(handle) => handle,
+            None => refused(foreign),
+        }
     } else if foreign & MARK == MARK {
         foreign & !MARK
     } else {
         foreign
     }
+}
+
+#[cold]
+#[inline(never)]
+fn refused(foreign: usize) -> usize {
+    foreign & !MARKS | REFUSED
 }
 
 /// The handle in this ABI. Those of objects that the program makes are the same.
@@ -142,7 +151,7 @@ pub(crate) fn marked_input(foreign: usize) -> usize {
     }
     match BY_ADDRESS.find(foreign) {
         Some(handle) => handle,
-        None => foreign & !MARKS | REFUSED,
+        None => refused(foreign),
     }
 }
 
