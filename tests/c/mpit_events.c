@@ -188,7 +188,7 @@ static void registrations(void)
     CHECK_EQ(keys, 0);
     MPI_Info_free(&info);
     CHECK_EQ(MPI_T_event_handle_get_info(registration, NULL), MPI_T_ERR_INVALID);
-    CHECK_EQ(MPI_T_event_register_callback(registration, (MPI_T_cb_safety) 1, MPI_INFO_NULL, NULL, on_message),
+    CHECK_EQ(MPI_T_event_register_callback(registration, (MPI_T_cb_safety) 17, MPI_INFO_NULL, NULL, on_message),
              MPI_T_ERR_INVALID);
     CHECK_EQ(MPI_T_event_callback_get_info(registration, MPI_T_CB_REQUIRE_NONE, &info), MPI_T_ERR_INVALID);
     struct heard heard = {0}, least = {0};

@@ -44,6 +44,10 @@ const PROGRAMS: [(&str, &str); 19] = [
 /// The packages with the Fortran headers and modules of other MPIs.
 const DEBIAN_MPI: [&str; 2] = ["libmpich-dev", "libopenmpi-dev"];
 
+/// The packages with the C++ libraries of other MPIs, and with the libraries that these need.
+const DEBIAN_CXX: [&str; 5] =
+    ["libmpich12", "libopenmpi3", "libhwloc15", "libevent-core-2.1-7", "libevent-pthreads-2.1-7"];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skips {
     Refused,
@@ -80,6 +84,8 @@ impl Needs {
         let debian_mpi = target_directory().join("debian-mpi");
         let unpacked = packages::unpack_alone(&debian_mpi, &DEBIAN_MPI);
         needs.provide("OXMPI_TEST_DEBIAN_MPI", unpacked)?;
+        let unpacked = packages::unpack_alone(&target_directory().join("debian-cxx"), &DEBIAN_CXX);
+        needs.provide("OXMPI_TEST_DEBIAN_CXX", unpacked)?;
         needs.provide("OXMPI_TEST_HYDRA", pypi::HYDRA.find_or_install())?;
         needs.provide("OXMPI_TEST_PRTERUN", pypi::PRTERUN.find_or_install())?;
         Ok(needs)

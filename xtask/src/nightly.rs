@@ -28,6 +28,8 @@ use crate::test::{
 const SHARES: u32 = 10;
 /// The share in which the wheel is made, installed and tested. It has no Fortran code.
 const WHEEL: u32 = 2;
+/// The share in which packages for Debian are made, installed and tested.
+const DEBIAN_PACKAGES: u32 = 4;
 /// The share in which the Fortran programs run with a newer compiler.
 const NEWER_GFORTRAN: u32 = 2;
 const FUZZ_SECONDS: u64 = 20;
@@ -127,6 +129,11 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     }
     if share == WHEEL {
         run("the wheel", None, &mut || release::check(&prefix()));
+    }
+    if share == DEBIAN_PACKAGES {
+        run("the packages for Debian", None, &mut || {
+            needs.require(release::check_packages(&prefix()))
+        });
     }
     if share == NEWER_GFORTRAN {
         let name = format!("Fortran programs with {}", gfortran::COMPILER);

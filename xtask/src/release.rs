@@ -14,6 +14,7 @@
 
 mod check;
 mod deb;
+mod deb_check;
 mod licences;
 mod needs;
 mod older_glibc;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 pub(crate) use self::check::check;
+pub(crate) use self::deb_check::check_packages;
 use self::needs::GlibcNeed;
 use crate::install::{self, Build, target_directory};
 use crate::root;
@@ -67,9 +69,10 @@ pub(crate) struct ReleaseOptions {
     #[arg(long, value_name = "DIR", default_value = "target/wheel")]
     out: PathBuf,
     /// Make packages for Debian instead of a wheel
-    #[arg(long, conflicts_with = "check")]
+    #[arg(long)]
     deb: bool,
-    /// Install the wheel into a fresh environment, and run its programs and mpi4py's suite
+    /// Install the wheel into a fresh environment, and run its programs and mpi4py's suite; with
+    /// --deb, install the packages in a new system, and run a program
     #[arg(long)]
     check: bool,
 }
@@ -88,7 +91,7 @@ pub(crate) fn release(options: &ReleaseOptions) -> Result<(), Failure> {
     if options.deb {
         let made = deb::pack(&prefix, &root().join(&options.out))?;
         made.iter().for_each(|file| println!("{}", file.display()));
-        return Ok(());
+        return if options.check { deb_check::check(&made) } else { Ok(()) };
     }
     let wheel = pack(&prefix, &root().join(&options.out))?;
     let bytes = fs::metadata(&wheel).map_err(Failure::io(wheel.display()))?.len();

@@ -16,7 +16,8 @@
 //! - [`pages`]: the manual page of each function, as text for man(1) and as HTML ([`manual`]);
 //! - [`fortran`]: the procedures of the Fortran interface, and the texts of `mpif.h` and module
 //!   `mpi`;
-//! - [`header()`]: the text of `mpi.h`, for C and C++.
+//! - [`header()`]: the text of `mpi.h`, for C and C++;
+//! - [`shown`]: the kinds of values in texts for the user.
 //!
 //! The crate has no dependencies and no state. One test compiles `tests/c/abi_assert.c`, an
 //! independent second list of the data, with the generated header. Another test compares the
@@ -36,6 +37,7 @@ pub mod functions;
 mod header;
 pub mod manual;
 pub mod pages;
+pub mod shown;
 pub mod status;
 pub mod table;
 pub mod types;

@@ -27,8 +27,8 @@ fn addresses() -> String {
         all.iter().map(|function| format!("    {0}: {0},\n", function.name)).collect();
     format!(
         "{}\n#[unsafe(no_mangle)]\npub(crate) static oxmpi_functions: FunctionTable = FunctionTable {{\n    \
-         functions: {},\n    spawned_codes: crate::operations::spawn::spawned_codes,\n\
-         {fields}}};\n",
+         functions: {},\n    spawned_codes: crate::operations::spawn::spawned_codes,\n    \
+         show_values_by: oxmpi_objects::shown::show_values_by,\n{fields}}};\n",
         oxmpi_abi::table::address_table(),
         all.len()
     )

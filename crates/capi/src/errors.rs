@@ -17,6 +17,7 @@ use oxmpi_abi::errors::{error_class_name, error_class_text};
 use oxmpi_abi::types::{Comm, Errhandler};
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_rt_client::client::{Client, abort_unjoined};
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::lock::LockError;
@@ -245,17 +246,18 @@ fn name(code: c_int) -> String {
     }
     let codes = locked(&objects().codes);
     let said = codes.text(code).unwrap_or_default();
+    let shown = shown::number(ValueKind::Code, code);
     match codes.class_of(code) {
         Some(_) if !said.is_empty() => {
-            format!("error code {code} ({})", String::from_utf8_lossy(said))
+            format!("error code {shown} ({})", String::from_utf8_lossy(said))
         }
         Some(class) => {
             format!(
-                "error code {code} of class {}",
+                "error code {shown} of class {}",
                 error_class_name(class).unwrap_or("of the program")
             )
         }
-        None => format!("an unknown error {code}"),
+        None => format!("an unknown error {shown}"),
     }
 }
 
@@ -266,7 +268,10 @@ pub(crate) fn check_code(code: c_int) -> Result<()> {
 pub(crate) fn class_of(code: c_int) -> Result<c_int> {
     let class = locked(&objects().codes).class_of(code);
     class.ok_or_else(|| {
-        MpiError::new(abi::MPI_ERR_ARG, format!("errorcode {code} is no error code"))
+        MpiError::new(
+            abi::MPI_ERR_ARG,
+            format!("errorcode {} is no error code", shown::number(ValueKind::Code, code)),
+        )
     })
 }
 

@@ -40,6 +40,7 @@ use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::hints::CommHints;
 use oxmpi_objects::origin::Origin;
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_objects::topology::Topology;
 use oxmpi_tuned::Component;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -241,6 +242,7 @@ impl Communicator {
     #[cold]
     fn no_rank(&self, rank: i32, what: &str) -> MpiError {
         let last = self.remote_size() - 1;
+        let rank = shown::number(ValueKind::Rank, rank);
         let whose =
             if self.is_inter() { "remote group of the intercommunicator" } else { "communicator" };
         MpiError::new(
@@ -255,7 +257,11 @@ impl Communicator {
             Ok(r) if r < self.team.size() => Ok(r),
             _ => Err(MpiError::new(
                 abi::MPI_ERR_ROOT,
-                format!("root is {root}; the communicator has the ranks 0 to {}", self.size() - 1),
+                format!(
+                    "root is {}; the communicator has the ranks 0 to {}",
+                    shown::number(ValueKind::Rank, root),
+                    self.size() - 1
+                ),
             )),
         }
     }

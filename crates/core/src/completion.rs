@@ -10,6 +10,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Fault, Received, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 
 /// MPI_REQUEST_NULL as a raw number.
 pub const NULL: u64 = abi::MPI_REQUEST_NULL as u64;
@@ -31,10 +32,8 @@ pub(crate) fn outcome(completion: Completion) -> Result<Completion> {
 
 #[cold]
 pub(crate) fn stale(request: u64) -> MpiError {
-    MpiError::new(
-        abi::MPI_ERR_REQUEST,
-        format!("{request:#x} is no request of this process, or it was completed or freed before"),
-    )
+    let why = "it is no request of this process, or it was completed or freed before";
+    bad_handle(ValueKind::Request, request, why)
 }
 
 fn take<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Completion>> {

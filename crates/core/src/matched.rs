@@ -11,7 +11,8 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, RequestId, Started};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 
 /// MPI_MESSAGE_NULL as a raw number.
 pub const NULL: u64 = abi::MPI_MESSAGE_NULL as u64;
@@ -80,11 +81,8 @@ impl<F: Fabric> Process<F> {
         let started =
             self.enter(|domain| domain.lane.receive_message(RequestId::from_raw(message), buffer));
         started.ok_or_else(|| {
-            let text = match message {
-                NULL => "the message is MPI_MESSAGE_NULL".to_string(),
-                other => format!("the message {other:#x} does not exist, or was received before"),
-            };
-            MpiError::new(abi::MPI_ERR_REQUEST, text)
+            let why = "it does not exist, or was received before";
+            bad_handle(ValueKind::Message, message, why)
         })
     }
 }

@@ -16,6 +16,7 @@ use oxmpi_engine::{
 use oxmpi_fabric::{Fabric, SentNow};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_shm::door::Door;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
@@ -35,10 +36,9 @@ impl<F: Fabric> Process<F> {
         if (0..=last).contains(&tag) {
             return Ok(());
         }
-        Err(MpiError::new(
-            abi::MPI_ERR_TAG,
-            format!("tag is {tag}; it must lie between 0 and {last}"),
-        ))
+        let tag = shown::number(ValueKind::Tag, tag);
+        let text = format!("tag is {tag}; it must lie between 0 and {last}");
+        Err(MpiError::new(abi::MPI_ERR_TAG, text))
     }
 
     pub(crate) fn tag_match(&self, tag: i32) -> Result<TagMatch> {

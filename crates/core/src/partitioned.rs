@@ -34,6 +34,7 @@ use oxmpi_engine::{Lane, Operation, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -195,8 +196,7 @@ fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: PartitionedSide
         return Err(stale(request));
     }
     let made_by = if side == PartitionedSide::Send { "MPI_Psend_init" } else { "MPI_Precv_init" };
-    let text = format!("the request {request:#x} was not made by {made_by}");
-    Err(MpiError::new(abi::MPI_ERR_REQUEST, text))
+    Err(bad_handle(ValueKind::Request, request, format!("it was not made by {made_by}")))
 }
 
 impl<F: Fabric> Process<F> {
@@ -255,8 +255,8 @@ impl<F: Fabric> Process<F> {
         let look = self.enter(|domain| {
             let key = key_of(domain, request, PartitionedSide::Send)?;
             if domain.lane.is_inactive(RequestId::from_raw(request)) {
-                let text = format!("the request {request:#x} is not active: start it first");
-                return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
+                let why = "it is not active: start it first";
+                return Err(bad_handle(ValueKind::Request, request, why));
             }
             let Domain { lane, persistent, .. } = &mut *domain;
             let Some(PersistentOp::Send(sending)) = persistent.get_mut(key) else {

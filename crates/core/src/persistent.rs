@@ -9,11 +9,12 @@ use oxmpi_engine::{Completion, Mode, Operation, RequestId, StartFault};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 
 fn of_start(request: u64, fault: StartFault) -> MpiError {
     match fault {
         StartFault::Fault(fault) => of_fault(fault),
-        other => MpiError::new(abi::MPI_ERR_REQUEST, format!("the request {request:#x}: {other}")),
+        other => bad_handle(ValueKind::Request, request, other),
     }
 }
 

@@ -46,6 +46,7 @@ use oxmpi_mem::exposed::Exposed;
 use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_objects::window_hints::WindowHints;
 use oxmpi_shm::door::Bell;
 use oxmpi_sys::bytes::BytesMut;
@@ -262,6 +263,7 @@ impl Window {
     #[cold]
     fn no_rank(&self, rank: i32) -> MpiError {
         let last = self.targets.len() - 1;
+        let rank = shown::number(ValueKind::Rank, rank);
         let text = format!("the rank is {rank}; the window has the ranks 0 to {last}");
         MpiError::new(abi::MPI_ERR_RANK, text)
     }

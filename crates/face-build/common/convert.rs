@@ -5,16 +5,9 @@ use oxmpi_foreign::Room;
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-/// A number that is no constant of any set.
-const NO_CHOICE: c_int = c_int::MIN;
-
-/// A bit that is no constant of any set.
-const NO_BITS: c_int = 1 << 30;
-
 mod constants {
     #![allow(clippy::all)] // generated
     #![allow(dead_code)] // some constants are needed in one direction only
-    use super::{NO_BITS, NO_CHOICE};
     use std::ffi::c_int;
 
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
@@ -53,6 +46,11 @@ pub(crate) unsafe fn numbers(
 ) -> Vec<c_int> {
     let count = if list.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
     (0..count).map(|at| convert(unsafe { *list.add(at) })).collect()
+}
+
+/// The sum of numbers that are no constants.
+pub(crate) unsafe fn sum(list: *const c_int, count: c_int) -> c_int {
+    unsafe { numbers(list, count, |number| number) }.into_iter().fold(0, c_int::saturating_add)
 }
 
 pub(crate) fn list_place(list: *const c_int, numbers: &[c_int]) -> *const c_int {

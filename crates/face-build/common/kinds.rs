@@ -8,6 +8,13 @@ pub(crate) use oxmpi_foreign::{Handles, PendingHandles, Room, UNSET, Whole};
 use std::ffi::c_int;
 use std::ptr;
 
+/// The bits of a handle that tell its kind.
+pub(crate) const MARKS: usize = 0xf << 60;
+
+/// The kind of no object: the library refuses such a handle, and shows the lower bits, which are
+/// the number that the program has passed.
+pub(crate) const REFUSED: usize = 0xe << 60;
+
 /// Communicators that the library stores when a duplication completes.
 pub(crate) static PENDING: PendingHandles<comm::Foreign> = PendingHandles::new();
 

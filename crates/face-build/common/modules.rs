@@ -8,7 +8,9 @@ mod interface;
 mod kinds;
 mod removed;
 mod results;
+mod shown;
 mod standard;
+mod states;
 mod statuses;
 mod tool_objects;
 

@@ -1,6 +1,7 @@
 //! The functions of `libmpi_abi.so.1`, which is loaded with this library.
 
 use crate::interface::is_own_interface;
+use crate::shown::foreign_value;
 use crate::special::SONAME;
 use oxmpi_abi::types::*;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -23,7 +24,7 @@ pub(crate) use core;
 
 const LIBRARY: &CStr = c"libmpi_abi.so.1";
 /// The fields of the table besides those for the functions of MPI.
-const FURTHER_FIELDS: usize = 2;
+const FURTHER_FIELDS: usize = 3;
 
 const TABLE: &CStr = c"oxmpi_functions";
 
@@ -41,7 +42,10 @@ extern "C" fn load() {
         None => table(),
     };
     match table {
-        Ok(table) => FUNCTIONS.store(table, Ordering::Relaxed),
+        Ok(table) => {
+            FUNCTIONS.store(table, Ordering::Relaxed);
+            core!(show_values_by)(foreign_value);
+        }
         Err(reason) => {
             // Nothing else can be done if the line cannot be written.
             let _ = writeln!(std::io::stderr(), "OxMPI: {reason}");

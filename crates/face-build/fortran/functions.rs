@@ -14,8 +14,16 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// The functions that are written by hand.
 mod by_hand {
-    pub(super) use crate::callbacks::*;
     pub(super) use crate::results::*;
+    pub(super) use crate::states::*;
+}
+
+/// The address of a function of the Fortran library, whose statuses and error codes are those of
+/// the other ABI.
+fn address<F: Copy>(function: Option<F>) -> *const c_void {
+    const { assert!(size_of::<Option<F>>() == size_of::<usize>()) };
+    // SAFETY: the option of a function pointer is an address, or null.
+    unsafe { std::mem::transmute_copy(&function) }
 }
 
 macro_rules! face {

@@ -4,7 +4,6 @@
 
 include!("../../fortran/src/modules.rs");
 
-mod callbacks;
 #[path = "../common/convert.rs"]
 mod convert;
 mod creators;
@@ -15,9 +14,13 @@ mod interface;
 mod kinds;
 #[path = "../common/results.rs"]
 mod results;
+#[path = "../common/shown.rs"]
+mod shown;
 mod special;
 #[path = "../common/standard.rs"]
 mod standard;
+#[path = "../common/states.rs"]
+mod states;
 #[path = "../common/statuses.rs"]
 mod statuses;
 

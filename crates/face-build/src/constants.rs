@@ -1,10 +1,13 @@
 //! The conversions of handles and numbers, one function for each set of constants and direction.
+//! A third function, `X_shown`, returns the number of the program for any result of `X_in`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::iter;
 
-use oxmpi_abi::constants::ERROR_CLASSES;
+use oxmpi_abi::constants::{CONSTANTS, ERROR_CLASSES};
 use oxmpi_abi::errors::ErrorClass;
+use oxmpi_abi::extensions;
 use oxmpi_abi::foreign::ForeignConstant;
 
 use crate::set;
@@ -37,11 +40,11 @@ const NUMBERS: [(&str, &[&str]); 5] = [
 ];
 
 /// The sets of constants that are the only good values of an argument, by the name of the
-/// argument. A number that is none of them becomes one that the library refuses.
+/// argument.
 pub(crate) const CHOICES: [(&str, &[&str]); 19] = [
     ("result", &["MPI_IDENT", "MPI_CONGRUENT", "MPI_SIMILAR", "MPI_UNEQUAL"]),
     ("order", &["MPI_ORDER_"]),
-    ("typeclass", &["MPI_TYPECLASS_"]),
+    ("typeclass", &["MPI_TYPECLASS_", "MPIX_TYPECLASS_"]),
     ("whence", &["MPI_SEEK_"]),
     ("lock_type", &["MPI_LOCK_"]),
     ("topology", &["MPI_CART", "MPI_GRAPH", "MPI_DIST_GRAPH", "MPI_UNDEFINED"]),
@@ -117,29 +120,12 @@ pub(crate) const HANDLES: [(&str, &str); 11] = [
 
 pub(crate) fn text(all: &[ForeignConstant]) -> String {
     let mut text = String::new();
-    for (name, prefixes) in NUMBERS {
-        let pairs = set(all, prefixes);
-        for (end, is_in) in [("in", true), ("out", false)] {
-            // Codes that the program adds are above the last constant.
-            let last = all.iter().find(|one| name == "code" && one.name == "MPI_ERR_LASTCODE");
-            let other = last.map_or("other => other".to_owned(), |last| {
-                let (from, to) = sides(last, is_in);
-                let shift = to - from;
-                let lacking = if is_in { String::new() } else { lacking_classes(all) };
-                format!("{lacking} other if other > {from} => other.wrapping_add({shift}), other => other")
-            });
-            number(&mut text, &format!("{name}_{end}"), &pairs, is_in, &other);
-        }
-    }
-    for (name, prefixes) in CHOICES {
-        let pairs = set(all, prefixes);
-        number(&mut text, &format!("{name}_in"), &pairs, true, "_ => NO_CHOICE");
-        number(&mut text, &format!("{name}_out"), &pairs, false, "other => other");
+    for (name, prefixes) in NUMBERS.iter().chain(&CHOICES) {
+        text += &Numbers::new(name, prefixes, all).text();
     }
     for (name, prefixes) in BITS {
         let pairs = set(all, prefixes);
-        bits(&mut text, &format!("{name}_in"), &pairs, true);
-        bits(&mut text, &format!("{name}_out"), &pairs, false);
+        text += &bits(name, &pairs);
     }
     for (of, word) in HANDLES {
         let pairs: Vec<_> = all.iter().filter(|constant| constant.handle == Some(of)).collect();
@@ -191,41 +177,119 @@ fn lacking_classes(all: &[ForeignConstant]) -> String {
     }
 }
 
-fn sides(one: &ForeignConstant, is_in: bool) -> (i64, i64) {
-    if is_in { (one.foreign, one.value) } else { (one.value, one.foreign) }
+/// The conversions of a set of numbers.
+struct Numbers<'a> {
+    name: &'a str,
+    pairs: Vec<&'a ForeignConstant>,
+    /// Numbers of a program that are no constants, but would be constants in the standard ABI, and
+    /// the numbers for which they stand. The library refuses these.
+    stray: Vec<(i64, i64)>,
+    /// The last error codes of both ABIs: codes that the program adds are above.
+    last: Option<&'a ForeignConstant>,
+    /// The arms for error classes that the other ABI lacks.
+    lacking: String,
 }
 
-fn number(text: &mut String, name: &str, all: &[&ForeignConstant], is_in: bool, other: &str) {
-    if all.is_empty() {
-        // An ABI without these constants has no functions that take them.
-        let _ = writeln!(text, "pub(crate) fn {name}(value: c_int) -> c_int {{ value }}");
-        return;
-    }
-    let _ = writeln!(
-        text,
-        "#[inline(always)] pub(crate) fn {name}(value: c_int) -> c_int {{ match value {{"
-    );
-    let mut seen = Vec::new();
-    for one in all {
-        let (from, to) = sides(one, is_in);
-        if !seen.contains(&from) {
-            seen.push(from);
-            let _ = writeln!(text, "{from} => {to},");
+/// A bit that no constant has.
+const STRAY: i64 = 1 << 30;
+
+impl<'a> Numbers<'a> {
+    fn new(name: &'a str, prefixes: &[&str], all: &'a [ForeignConstant]) -> Numbers<'a> {
+        let pairs = set(all, prefixes);
+        let standard = of_standard(prefixes);
+        let is_code = name == "code";
+        let last = all.iter().find(|one| is_code && one.name == "MPI_ERR_LASTCODE");
+        let is_known = |number: &i64| {
+            pairs.iter().any(|one| one.foreign == *number)
+                || last.is_some_and(|last| *number > last.foreign)
+        };
+        let stray = standard.iter().filter(|number| !is_known(number)).map(|number| {
+            // The number of another constant takes its place, if it is free in the standard ABI.
+            let of = |place: &i64| Some(pairs.iter().find(|one| one.value == *place)?.foreign);
+            let mut places = iter::successors(of(number), of).take(pairs.len());
+            let place = places.find(|place| !standard.contains(place));
+            (*number, place.unwrap_or(number ^ STRAY))
+        });
+        Numbers {
+            name,
+            stray: if pairs.is_empty() { Vec::new() } else { stray.collect() },
+            pairs,
+            last,
+            lacking: if is_code { lacking_classes(all) } else { String::new() },
         }
     }
-    let _ = writeln!(text, "{other} }} }}");
+
+    fn text(&self) -> String {
+        let inward = self.pairs.iter().map(|one| (one.foreign, one.value));
+        let outward = || self.pairs.iter().map(|one| (one.value, one.foreign));
+        let back = self.stray.iter().map(|(number, place)| (*place, *number));
+        let mut inward = arms(inward.chain(self.stray.iter().copied()));
+        let mut shown = arms(outward().chain(back));
+        let mut out = format!("{}{}", arms(outward()), self.lacking);
+        if let Some(ForeignConstant { value, foreign, .. }) = self.last {
+            let added = |from: &i64, to: &i64| {
+                format!("other if other > {from} => other.wrapping_add({}), ", to - from)
+            };
+            // Numbers between are added codes in the standard ABI alone, so they become negative.
+            let between = |number: &str| {
+                let (first, last) = (value + 1, foreign);
+                format!("other if ({first}..={last}).contains(&{number}) => other.wrapping_neg(), ")
+            };
+            inward += &(added(foreign, value) + &between("other"));
+            out += &added(value, foreign);
+            shown += &(between("other.wrapping_neg()") + &added(value, foreign));
+        }
+        self.function("in", &inward) + &self.function("out", &out) + &self.function("shown", &shown)
+    }
+
+    fn function(&self, end: &str, arms: &str) -> String {
+        format!(
+            "#[inline(always)] pub(crate) fn {}_{end}(value: c_int) -> c_int \
+             {{ match value {{ {arms}other => other }} }}\n",
+            self.name
+        )
+    }
 }
 
-fn bits(text: &mut String, name: &str, all: &[&ForeignConstant], is_in: bool) {
-    let known: i64 = all.iter().map(|one| sides(one, is_in).0).sum();
-    // A bit that no constant has stays one that the library refuses.
-    let mut terms = vec![format!("(if value & !{known} == 0 {{ 0 }} else {{ NO_BITS }})")];
-    for one in all {
-        let (from, to) = sides(one, is_in);
-        terms.push(format!("(if value & {from} == 0 {{ 0 }} else {{ {to} }})"));
+/// The arms of a match. The first of several for one number counts.
+fn arms(pairs: impl Iterator<Item = (i64, i64)>) -> String {
+    let mut text = String::new();
+    let mut seen = Vec::new();
+    for (from, to) in pairs {
+        if !seen.contains(&from) {
+            seen.push(from);
+            let _ = write!(text, "{from} => {to}, ");
+        }
     }
-    let _ =
-        writeln!(text, "pub(crate) fn {name}(value: c_int) -> c_int {{ {} }}", terms.join(" | "));
+    text
+}
+
+/// The numbers of the standard ABI's constants whose names begin with one of the prefixes.
+fn of_standard(prefixes: &[&str]) -> BTreeSet<i64> {
+    let classes = ERROR_CLASSES.iter().chain(extensions::ERROR_CLASSES);
+    let classes = classes.map(|class| (class.name, i64::from(class.class)));
+    let all = CONSTANTS.iter().map(|one| (one.name, one.value)).chain(classes);
+    let is_in = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    all.filter(|(name, _)| is_in(name)).map(|(_, value)| value).collect()
+}
+
+/// The conversions of a set of bits. Bits of a program that are no constants, but would be
+/// constants in the standard ABI, are moved to the upper half, and the library refuses them.
+fn bits(name: &str, all: &[&ForeignConstant]) -> String {
+    let known = all.iter().fold(0, |bits, one| bits | one.foreign);
+    let standard = all.iter().fold(0, |bits, one| bits | one.value);
+    let stray = standard & !known;
+    let term = |from: i64, to: i64| format!(" | (if value & {from} == 0 {{ 0 }} else {{ {to} }})");
+    let inward: String = all.iter().map(|one| term(one.foreign, one.value)).collect();
+    let outward: String = all.iter().map(|one| term(one.value, one.foreign)).collect();
+    format!(
+        "pub(crate) fn {name}_in(value: c_int) -> c_int \
+         {{ value & {} | (value & {stray}) << 16{inward} }}\n\
+         pub(crate) fn {name}_out(value: c_int) -> c_int \
+         {{ value & {} | value >> 16 & {stray}{outward} }}\n",
+        !(known | stray) as i32,
+        !(standard | stray << 16) as i32
+    )
 }
 
 /// The search for a handle in a table, in which a product gives each number a place of its own.

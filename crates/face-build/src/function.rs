@@ -25,8 +25,12 @@ pub(crate) fn text(function: &Function, face: &Face, all: &[ForeignConstant]) ->
         // The integer of a handle is the handle.
         function.arguments.first().map_or("", FunctionArgument::name).to_owned()
     } else if face.is_by_hand(name) {
-        let given: Vec<_> = function.arguments.iter().map(FunctionArgument::name).collect();
-        format!("by_hand::{name}({})", given.join(", "))
+        let has_pointers = face.handles == HandleKind::Standard;
+        let given = function.arguments.iter().map(|argument| match argument.argument.kind.word {
+            "callback" if has_pointers => format!("address({})", argument.name()),
+            _ => argument.name().to_owned(),
+        });
+        format!("by_hand::{name}({})", given.collect::<Vec<_>>().join(", "))
     } else {
         let mut body = Body { all, ..Body::default() };
         body.of(function)
@@ -123,7 +127,7 @@ impl Body<'_> {
             "tag" if argument.by_value() => format!("tag_in({name})"),
             "keyval" | "code" if argument.by_value() => format!("{word}_in({name})"),
             "rank" | "root" if !is_list => self.number("rank", argument),
-            "rank" if function.name == "MPI_Group_translate_ranks" => self.ranks(argument),
+            "rank" if is_list => self.ranks(function, argument),
             "tag" | "keyval" | "code" if !is_list => self.number(word, argument),
             "code" => self.codes(argument),
             "one" | "mask" | "t_order" | "t_safety" => self.choice(argument),
@@ -145,13 +149,28 @@ impl Body<'_> {
         format!("number_place({name}, &mut {name}_c)")
     }
 
-    fn ranks(&mut self, argument: &FunctionArgument) -> String {
-        let name = argument.name();
-        if argument.argument.intent == Intent::In {
-            let _ = write!(self.before, "let {name}_c = numbers({name}, n, rank_in); ");
+    fn ranks(&mut self, function: &Function, argument: &FunctionArgument) -> String {
+        let (name, facts) = (argument.name(), &argument.argument);
+        let own_length = |of: &str| match function.argument(of)?.argument.length {
+            Some(Length::Argument(length)) => Some(length),
+            _ => None,
+        };
+        let length = match &facts.length {
+            Some(Length::Argument(length)) => (*length).to_owned(),
+            Some(Length::Sum(of)) => {
+                let length = own_length(of).unwrap_or_else(|| panic!("{name}: {of}"));
+                format!("sum({of}, {length})")
+            }
+            other => panic!("{}: {name}: {other:?}", function.name),
+        };
+        if facts.intent == Intent::In {
+            let _ = write!(self.before, "let {name}_c = numbers({name}, {length}, rank_in); ");
             return format!("list_place({name}, &{name}_c)");
         }
-        let _ = write!(self.after, "if code == 0 {{ numbers_out({name}, n, rank_out); }} ");
+        if facts.or.contains(&"MPI_PROC_NULL") {
+            let convert = format!("numbers_out({name}, {length}, rank_out)");
+            let _ = write!(self.after, "if code == 0 {{ {convert}; }} ");
+        }
         name.to_owned()
     }
 

@@ -36,7 +36,7 @@ fn entry(object: &ForeignObject) -> String {
     format!(
         "    Object {{ address: &raw const {}, handle: {}, kind: {}, fortran: {} }},\n",
         object.symbol,
-        object.handle.map_or("NO_HANDLE".to_owned(), |handle| handle.to_string()),
+        object.handle.map_or("None".to_owned(), |handle| format!("Some({handle})")),
         of.unwrap_or(HANDLES.len()),
         object.fortran.unwrap_or(-1)
     )

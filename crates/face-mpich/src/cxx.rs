@@ -2,19 +2,14 @@
 //! own, which call the functions of the program.
 #![allow(non_snake_case)]
 
-use crate::callbacks::{Function, FunctionState, KeyState, last_made};
+use crate::callbacks::FunctionState;
 use crate::convert::keyval_in;
 use crate::handles::*;
+use crate::states::{Function, KeyState, last_made};
+use oxmpi_foreign::boxed;
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// The functions that call those of a key.
-#[derive(Default)]
-pub(crate) struct KeyFunctions {
-    copy: AtomicPtr<c_void>,
-    delete: AtomicPtr<c_void>,
-}
+use std::sync::atomic::Ordering;
 
 /// An operation's function is called by this one.
 #[unsafe(no_mangle)]
@@ -32,13 +27,30 @@ unsafe extern "C" fn MPII_Errhandler_set_cxx(errhandler: errhandler::Foreign, cx
     }
 }
 
+/// The functions of a key, and those of the C++ library that call them. It stays for the rest of
+/// the process.
+struct CxxKey {
+    copy_caller: Function,
+    delete_caller: Function,
+    copy: Function,
+    delete: Function,
+    extra: *mut c_void,
+}
+
 /// The functions of a key are called by these ones.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPII_Keyval_set_proxy(key: c_int, copy: *mut c_void, delete: *mut c_void) {
-    if let Some(state) = unsafe { last_made::<KeyState>(keyval_in(key) as usize) } {
-        state.cxx.copy.store(copy, Ordering::Relaxed);
-        state.cxx.delete.store(delete, Ordering::Relaxed);
-    }
+    let Some(state) = (unsafe { last_made::<KeyState>(keyval_in(key) as usize) }) else { return };
+    let all = CxxKey {
+        copy_caller: copy,
+        delete_caller: delete,
+        copy: state.copy.load(Ordering::Relaxed),
+        delete: state.delete.load(Ordering::Relaxed),
+        extra: state.extra.load(Ordering::Relaxed),
+    };
+    state.copy.store(copy_attribute as *mut c_void, Ordering::Relaxed);
+    state.delete.store(delete_attribute as *mut c_void, Ordering::Relaxed);
+    state.extra.store(boxed(all), Ordering::Relaxed);
 }
 
 pub(crate) unsafe fn operate(
@@ -74,15 +86,14 @@ pub(crate) unsafe fn handle(
 /// An attribute is a pointer.
 const POINTER: c_int = 0;
 
-/// Calls the copy function of a key, if the C++ library does.
-pub(crate) unsafe fn copy(
-    state: &KeyState,
+unsafe extern "C-unwind" fn copy_attribute(
     object: c_int,
     key: c_int,
+    all: *const CxxKey,
     from: *mut c_void,
     to: *mut c_void,
     flag: *mut c_int,
-) -> Option<c_int> {
+) -> c_int {
     type Copy = unsafe extern "C-unwind" fn(
         Function,
         c_int,
@@ -93,20 +104,18 @@ pub(crate) unsafe fn copy(
         *mut c_void,
         *mut c_int,
     ) -> c_int;
-    let cxx = state.cxx.copy.load(Ordering::Relaxed);
-    (!cxx.is_null()).then(|| unsafe {
-        let cxx: Copy = transmute(cxx);
-        cxx(state.copy, object, key, state.extra, POINTER, from, to, flag)
-    })
+    unsafe {
+        let caller: Copy = transmute((*all).copy_caller);
+        caller((*all).copy, object, key, (*all).extra, POINTER, from, to, flag)
+    }
 }
 
-/// Calls the delete function of a key, if the C++ library does.
-pub(crate) unsafe fn delete(
-    state: &KeyState,
+unsafe extern "C-unwind" fn delete_attribute(
     object: c_int,
     key: c_int,
     value: *mut c_void,
-) -> Option<c_int> {
+    all: *const CxxKey,
+) -> c_int {
     type Delete = unsafe extern "C-unwind" fn(
         Function,
         c_int,
@@ -115,9 +124,8 @@ pub(crate) unsafe fn delete(
         *mut c_void,
         *mut c_void,
     ) -> c_int;
-    let cxx = state.cxx.delete.load(Ordering::Relaxed);
-    (!cxx.is_null()).then(|| unsafe {
-        let cxx: Delete = transmute(cxx);
-        cxx(state.delete, object, key, POINTER, value, state.extra)
-    })
+    unsafe {
+        let caller: Delete = transmute((*all).delete_caller);
+        caller((*all).delete, object, key, POINTER, value, (*all).extra)
+    }
 }

@@ -11,13 +11,6 @@ use crate::core;
 pub(crate) use crate::kinds::*;
 use std::ffi::c_int;
 
-/// A handle that the library refuses: the number itself, which is in its error, unless it is so low
-/// that it could be a handle of the library.
-fn bad(foreign: c_int) -> usize {
-    let bits = foreign.cast_unsigned();
-    if bits & LONG_MASK != 0 { bits as usize } else { 4095 }
-}
-
 const TOP: u32 = 1 << 31;
 const LONG: u32 = 1 << 30;
 const LONG_MASK: u32 = !0 << 26;
@@ -47,9 +40,10 @@ macro_rules! by_int {
             $word c_int,
             |foreign| match $input(i64::from(foreign)) {
                 Some(handle) => handle,
-                None => {
-                    int_of(foreign).map_or_else(|| bad(foreign), |int| unsafe { core!($from)(int) })
-                }
+                None => match int_of(foreign) {
+                    Some(int) => unsafe { core!($from)(int) },
+                    None => REFUSED | foreign.cast_unsigned() as usize,
+                },
             },
             |handle| match $output(handle) {
                 Some(foreign) => foreign as c_int,
@@ -77,7 +71,7 @@ handles! {
     file usize,
     |foreign: usize| match predefined_file_in(foreign as i64) {
         Some(handle) => handle,
-        None if foreign < 4096 => 4095,
+        None if foreign < 4096 => REFUSED | foreign,
         None => foreign,
     },
     |handle| predefined_file_out(handle).map_or(handle, |foreign| foreign as usize);

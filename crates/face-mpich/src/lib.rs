@@ -29,5 +29,6 @@ mod by_hand {
     pub(crate) use crate::callbacks::*;
     pub(crate) use crate::files::*;
     pub(crate) use crate::results::*;
+    pub(crate) use crate::states::*;
     pub(crate) use crate::tool_objects::*;
 }

@@ -2,12 +2,12 @@
 //! objects that the program makes, which are no addresses.
 
 pub(crate) use crate::kinds::*;
-use crate::objects;
+use crate::{cxx, objects};
 
 handles! {
     comm usize, objects::input, objects::foreign;
     datatype usize, objects::input, objects::foreign;
-    errhandler usize, objects::input, objects::foreign;
+    errhandler usize, cxx::errhandler_input, cxx::errhandler_foreign;
     file usize, objects::input, objects::foreign;
     group usize, objects::input, objects::foreign;
     info usize, objects::input, objects::foreign;

@@ -27,5 +27,6 @@ include!("../../face-build/common/modules.rs");
 mod by_hand {
     pub(crate) use crate::callbacks::*;
     pub(crate) use crate::results::*;
+    pub(crate) use crate::states::*;
     pub(crate) use crate::tool_objects::*;
 }

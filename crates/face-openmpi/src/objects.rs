@@ -3,14 +3,15 @@
 //! An executable may have a copy of an object (a copy relocation), whose address the dynamic linker
 //! then gives to this library too. So the tables are filled when the library is loaded.
 
+use crate::kinds::{MARKS, REFUSED};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// An object. Its content has no meaning.
 pub(crate) struct Object {
     address: *const u8,
-    /// The handle in the standard ABI.
-    handle: usize,
+    /// The handle in the standard ABI, unless the constant is removed.
+    handle: Option<usize>,
     /// The place of the type in the list of types of handles.
     kind: usize,
     /// The integer of the handle in Fortran, or -1.
@@ -19,9 +20,6 @@ pub(crate) struct Object {
 
 // SAFETY: the table is constant, and nobody reads what is at the addresses.
 unsafe impl Sync for Object {}
-
-/// A handle that the library refuses, for objects of removed constants.
-const NO_HANDLE: usize = 4095;
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
@@ -86,12 +84,13 @@ static FILL: extern "C" fn() = fill;
 extern "C" fn fill() {
     // The first object with a handle is the one that the library returns.
     for object in OBJECTS.iter().rev() {
-        BY_ADDRESS.insert(object.address.addr(), object.handle);
-        if let Some(address) = ADDRESSES.get(object.handle) {
+        let Some(handle) = object.handle else { continue };
+        BY_ADDRESS.insert(object.address.addr(), handle);
+        if let Some(address) = ADDRESSES.get(handle) {
             address.store(object.address.addr(), Ordering::Relaxed);
         }
         if object.fortran >= 0
-            && let Some(fortran) = FORTRAN.get(object.handle)
+            && let Some(fortran) = FORTRAN.get(handle)
         {
             fortran.store(object.fortran + 1, Ordering::Relaxed);
         }
@@ -104,23 +103,29 @@ fn is_made(foreign: usize) -> bool {
     foreign >> 47 != 0
 }
 
-/// The mark of handles whose numbers in the standard ABI could be addresses: those of requests and
+/// The kind of handles whose numbers in the standard ABI could be addresses: those of requests and
 /// messages, and predefined ones that have no object here.
-const MARK: usize = 0xf << 60;
-
-/// The kind of no object, so the library refuses the handle.
-const NO_KIND: usize = 0xe << 60;
+const MARK: usize = MARKS;
 
 /// The handle in the standard ABI.
 #[inline(always)]
 pub(crate) fn input(foreign: usize) -> usize {
     if !is_made(foreign) {
-        BY_ADDRESS.find(foreign).unwrap_or(foreign)
+        match BY_ADDRESS.find(foreign) {
+            Some(handle) => handle,
+            None => refused(foreign),
+        }
     } else if foreign & MARK == MARK {
         foreign & !MARK
     } else {
         foreign
     }
+}
+
+#[cold]
+#[inline(never)]
+fn refused(foreign: usize) -> usize {
+    foreign & !MARKS | REFUSED
 }
 
 /// The handle in this ABI. Those of objects that the program makes are the same.
@@ -146,8 +151,7 @@ pub(crate) fn marked_input(foreign: usize) -> usize {
     }
     match BY_ADDRESS.find(foreign) {
         Some(handle) => handle,
-        None if foreign == 0 => 0,
-        None => foreign & !MARK | NO_KIND,
+        None => refused(foreign),
     }
 }
 

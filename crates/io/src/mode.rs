@@ -2,6 +2,7 @@
 
 use oxmpi_abi::constants as abi;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind};
 
 const KNOWN: i32 = abi::MPI_MODE_RDONLY
     | abi::MPI_MODE_RDWR
@@ -20,8 +21,10 @@ pub struct Mode(i32);
 impl Mode {
     /// Checks an access mode. Fails with MPI_ERR_AMODE.
     pub fn new(amode: i32) -> Result<Mode> {
-        let wrong =
-            |why: &str| Err(MpiError::new(abi::MPI_ERR_AMODE, format!("amode is {amode}: {why}")));
+        let wrong = |why: &str| {
+            let text = format!("amode is {}: {why}", shown::number(ValueKind::Amode, amode));
+            Err(MpiError::new(abi::MPI_ERR_AMODE, text))
+        };
         let mode = Mode(amode);
         if amode & !KNOWN != 0 {
             return wrong("it has bits that are no access mode");

@@ -52,10 +52,10 @@ pub enum BadHandle {
     #[error("the handle is null")]
     Null,
     /// No object has ever had this handle.
-    #[error("{0} was never the handle of such an object")]
-    Unknown(Handle),
-    #[error("{0} is the handle of an object that has been freed")]
-    Freed(Handle),
+    #[error("it was never the handle of such an object")]
+    Unknown,
+    #[error("it is the handle of an object that has been freed")]
+    Freed,
 }
 
 /// Lower indices are the predefined handles of the ABI.
@@ -221,7 +221,7 @@ impl<T> TableSlot<T> {
                 return Err(no_longer(handle, word));
             }
             if word & USER_FREED != 0 {
-                return Err(BadHandle::Freed(handle));
+                return Err(BadHandle::Freed);
             }
             let freed = (word | USER_FREED) - 1;
             let last = freed & COUNT == 0;
@@ -283,7 +283,7 @@ impl<T> Shared<T> {
     #[inline]
     fn find(&self, handle: Handle) -> Result<(u32, &TableSlot<T>), BadHandle> {
         let slot = handle.slot().and_then(|slot| Some((slot, self.slot(slot)?)));
-        slot.ok_or(if handle.raw() == 0 { BadHandle::Null } else { BadHandle::Unknown(handle) })
+        slot.ok_or(if handle.raw() == 0 { BadHandle::Null } else { BadHandle::Unknown })
     }
 
     #[inline]
@@ -355,11 +355,7 @@ fn no_longer(handle: Handle, word: u64) -> BadHandle {
     let was = handle.generation();
     // The word of a vacant slot has the next generation.
     let is_of_kind = was >> KIND_SHIFT == current >> KIND_SHIFT;
-    if is_of_kind && was != 0 && was < current {
-        BadHandle::Freed(handle)
-    } else {
-        BadHandle::Unknown(handle)
-    }
+    if is_of_kind && was != 0 && was < current { BadHandle::Freed } else { BadHandle::Unknown }
 }
 
 impl<T> Drop for Shared<T> {

@@ -3,6 +3,7 @@
 //! and calls them, without a lock of this module.
 
 use crate::error::{MpiError, Result};
+use crate::shown::{self, ValueKind};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use std::any::Any;
@@ -171,19 +172,20 @@ impl Keyvals {
 }
 
 fn check(found: Option<&Arc<Keyval>>, kind: ObjectKind, number: i32) -> Result<Arc<Keyval>> {
+    let shown = shown::number(ValueKind::Keyval, number);
     let why = match found {
         Some(keyval) if keyval.kind == kind => return Ok(keyval.clone()),
         Some(keyval) => {
-            format!("keyval {number} is for {}, not for {}", keyval.kind.name(), kind.name())
+            format!("keyval {shown} is for {}, not for {}", keyval.kind.name(), kind.name())
         }
         None if number == abi::MPI_KEYVAL_INVALID => "the keyval is MPI_KEYVAL_INVALID".to_owned(),
         None if let Some(name) = settable(number) => {
             format!("{name} is the key of an attribute of communicators, and cannot be freed")
         }
         None if is_predefined(number) => {
-            format!("keyval {number} is predefined: its attribute cannot be set, deleted or freed")
+            format!("keyval {shown} is predefined: its attribute cannot be set, deleted or freed")
         }
-        None => format!("keyval {number} was never made, or was freed"),
+        None => format!("keyval {shown} was never made, or was freed"),
     };
     Err(MpiError::new(abi::MPI_ERR_KEYVAL, why))
 }

@@ -4,6 +4,7 @@
 //! used again, so a stale number is an error.
 
 use crate::error::{MpiError, Result};
+use crate::shown::{self, Shown, ValueKind};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::error_class;
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ impl ErrorCodes {
     /// there is no such class.
     pub fn add_code(&mut self, class: i32) -> Result<i32> {
         if self.class_of(class) != Some(class) {
-            let text = format!("errorclass {class} is no error class");
+            let text = format!("errorclass {} is no error class", shown(class));
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         let code = self.next()?;
@@ -85,12 +86,13 @@ impl ErrorCodes {
     /// added, or still has codes or a text.
     pub fn remove_class(&mut self, class: i32) -> Result<()> {
         if self.added_mut(class, "errorclass")?.class != class {
-            let text = format!("errorclass {class} is an error code, not a class");
+            let text = format!("errorclass {} is an error code, not a class", shown(class));
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         if let Some((code, _)) =
             self.added.iter().find(|(code, a)| a.class == class && **code != class)
         {
+            let (class, code) = (shown(class), shown(*code));
             let text =
                 format!("error class {class} still has error code {code}: remove that first");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
@@ -104,6 +106,7 @@ impl ErrorCodes {
     /// added, or still has a text.
     pub fn remove_code(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code, "errorcode")?.class == code {
+            let code = shown(code);
             let text = format!("errorcode {code} is an error class: use MPI_Remove_error_class");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
@@ -117,7 +120,8 @@ impl ErrorCodes {
             Some(AddedCode { text: Some(_), .. }) => Err(MpiError::new(
                 abi::MPI_ERR_ARG,
                 format!(
-                    "error code {code} still has a string: remove that first (MPI_Remove_error_string)"
+                    "error code {} still has a string: remove that first (MPI_Remove_error_string)",
+                    shown(code)
                 ),
             )),
             _ => Ok(()),
@@ -130,7 +134,7 @@ impl ErrorCodes {
         if self.added_mut(code, "errorcode")?.text.take().is_none() {
             return Err(MpiError::new(
                 abi::MPI_ERR_ARG,
-                format!("error code {code} has no string"),
+                format!("error code {} has no string", shown(code)),
             ));
         }
         Ok(())
@@ -151,9 +155,13 @@ impl ErrorCodes {
             } else {
                 "was not added"
             };
-            MpiError::new(abi::MPI_ERR_ARG, format!("{what} {code} {why}"))
+            MpiError::new(abi::MPI_ERR_ARG, format!("{what} {} {why}", shown(code)))
         })
     }
+}
+
+fn shown(code: i32) -> Shown {
+    shown::number(ValueKind::Code, code)
 }
 
 impl Default for ErrorCodes {

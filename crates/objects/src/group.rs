@@ -5,6 +5,7 @@
 
 use crate::error::{MpiError, Result};
 use crate::origin::Origin;
+use crate::shown::{self, ValueKind};
 use oxmpi_abi::constants as abi;
 
 /// An ordered set of processes. The rank of a process is its position.
@@ -133,7 +134,7 @@ impl Group {
 
     fn member(&self, rank: i32, what: impl FnOnce() -> String) -> Result<u32> {
         usize::try_from(rank).ok().and_then(|r| self.process(r)).ok_or_else(|| {
-            let text = format!("{} is {rank}, in a group of {} processes", what(), self.size());
+            let text = format!("{}, in a group of {} processes", what(), self.size());
             MpiError::new(abi::MPI_ERR_RANK, text)
         })
     }
@@ -145,7 +146,9 @@ impl Group {
         let translated = ranks.iter().enumerate().map(|(i, &rank)| match rank {
             abi::MPI_PROC_NULL => Ok(abi::MPI_PROC_NULL),
             rank => {
-                let process = self.member(rank, || format!("ranks1[{i}]"))?;
+                let process = self.member(rank, || {
+                    format!("ranks1[{i}] is {}", shown::number(ValueKind::Rank, rank))
+                })?;
                 Ok(other.rank_of(process).map_or(abi::MPI_UNDEFINED, |there| there as i32))
             }
         });
@@ -158,7 +161,9 @@ impl Group {
         let chosen: Result<Vec<u32>> = ranks
             .iter()
             .enumerate()
-            .map(|(i, &r)| self.member(r, || format!("ranks[{i}]")))
+            .map(|(i, &r)| {
+                self.member(r, || format!("ranks[{i}] is {}", shown::number(ValueKind::Rank, r)))
+            })
             .collect();
         let chosen = chosen?;
         self.check_distinct(ranks)?;
@@ -190,8 +195,8 @@ impl Group {
     pub fn expand_ranges(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
         let mut ranks = Vec::new();
         for (i, &[first, last, stride]) in ranges.iter().enumerate() {
-            self.member(first, || format!("the first rank of range {i}"))?;
-            self.member(last, || format!("the last rank of range {i}"))?;
+            self.member(first, || format!("the first rank of range {i} is {first}"))?;
+            self.member(last, || format!("the last rank of range {i} is {last}"))?;
             if stride == 0 || (stride > 0 && first > last) || (stride < 0 && first < last) {
                 let text = format!(
                     "the stride of range {i} is {stride}: it does not lead from {first} to {last}"

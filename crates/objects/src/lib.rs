@@ -10,7 +10,7 @@
 //! - [`attribute`]: values that a program attaches to objects, and their keys.
 //! - [`errorcode`]: error classes and codes that a program adds.
 //! - [`topology`]: grids and graphs over ranks.
-//! - [`error`]: the error of a failed call.
+//! - [`error`]: the error of a failed call; [`shown`]: the program's values in its text.
 #![forbid(unsafe_code)]
 
 pub mod attribute;
@@ -23,5 +23,6 @@ pub mod info;
 pub mod op;
 pub mod origin;
 pub mod predefined;
+pub mod shown;
 pub mod topology;
 pub mod window_hints;

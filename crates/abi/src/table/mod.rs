@@ -221,7 +221,9 @@ pub fn address_table() -> String {
          pub(crate) struct FunctionTable {\n    pub(crate) functions: usize,\n    \
          /// The number of error codes that the thread's last call of MPI_Comm_spawn or\n    \
          /// MPI_Comm_spawn_multiple has stored.\n    \
-         pub(crate) spawned_codes: unsafe extern \"C\" fn() -> c_int,\n",
+         pub(crate) spawned_codes: unsafe extern \"C\" fn() -> c_int,\n    \
+         /// Gives texts for the user the numbers of another ABI.\n    \
+         pub(crate) show_values_by: extern \"C\" fn(oxmpi_abi::shown::ForeignValue),\n",
     );
     for function in functions() {
         let types: Vec<_> = function.arguments.iter().map(FunctionArgument::rust_type).collect();

@@ -22,6 +22,7 @@ use oxmpi_objects::attribute::{
     ObjectKind, is_predefined,
 };
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind};
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -45,8 +46,9 @@ fn deleting(address: usize) -> DeleteFunction {
 
 fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
     let text = format!(
-        "the {what} function of attribute key {} returned error code {code}",
-        keyval.number
+        "the {what} function of attribute key {} returned error code {}",
+        shown::number(ValueKind::Keyval, keyval.number),
+        shown::number(ValueKind::Code, code)
     );
     // A value that is no error code must not become the code of the call.
     MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text)

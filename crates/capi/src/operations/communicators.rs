@@ -19,6 +19,7 @@ use oxmpi_core::comm::{CommComparison, Peer, SHARED_MEMORY};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -94,7 +95,7 @@ fn end(library: &Running, handle: Comm, how: Release) -> Result<Comm> {
     }
     library.contexts.forget(handle);
     let freed = library.communicators.free(Handle::from_raw(handle as u64));
-    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_COMM, bad.to_string()))?;
+    freed.map_err(|bad| bad_handle(ValueKind::Comm, handle as u64, bad))?;
     Ok(abi::MPI_COMM_NULL)
 }
 

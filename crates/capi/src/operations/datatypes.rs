@@ -11,6 +11,7 @@ use oxmpi_abi::types::Datatype as Handle;
 use oxmpi_mem::table;
 use oxmpi_objects::datatype::{Datatype, Form};
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -161,7 +162,7 @@ pub(crate) fn type_free(library: &Running, handle: Handle) -> Result<Handle> {
         attributes::delete_attributes(handle, &known.attributes)?;
     }
     let freed = library.datatypes.free(table::Handle::from_raw(handle as u64));
-    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?;
+    freed.map_err(|bad| bad_handle(ValueKind::Datatype, handle as u64, bad))?;
     Ok(abi::MPI_DATATYPE_NULL)
 }
 

@@ -10,6 +10,7 @@ use oxmpi_abi::types::Datatype as Handle;
 use oxmpi_objects::datatype::{Combiner, Datatype};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::{by_size, pair_of};
+use oxmpi_objects::shown::{self, ValueKind};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -50,7 +51,10 @@ pub(crate) fn type_match_size(_: &Running, typeclass: c_int, size: usize) -> Res
         abi::MPI_TYPECLASS_REAL => "real",
         abi::MPI_TYPECLASS_COMPLEX => "complex",
         abi::MPIX_TYPECLASS_LOGICAL => "logical",
-        other => return Err(wrong(format!("typeclass is {other}, which is none"))),
+        other => {
+            let other = shown::number(ValueKind::TypeClass, other);
+            return Err(wrong(format!("typeclass is {other}, which is none")));
+        }
     };
     let found = by_size(typeclass, size as c_int);
     let found = found.ok_or_else(|| {

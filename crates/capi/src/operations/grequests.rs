@@ -19,6 +19,7 @@ use oxmpi_abi::types::{
 };
 use oxmpi_engine::RequestId;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind, bad_handle};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::MutexGuard;
@@ -60,14 +61,17 @@ fn returned(what: &str, code: c_int) -> Result<()> {
     if code == abi::MPI_SUCCESS {
         return Ok(());
     }
-    let text = format!("the {what} function of a generalized request returned error code {code}");
+    let text = format!(
+        "the {what} function of a generalized request returned error code {}",
+        shown::number(ValueKind::Code, code)
+    );
     // A value that is no error code must not become the code of the call.
     Err(MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text))
 }
 
 fn no_request(request: Request) -> MpiError {
-    let text = format!("{request:#x} is no generalized request, or one whose operation is over");
-    MpiError::new(abi::MPI_ERR_REQUEST, text)
+    let why = "it is no generalized request, or its operation is over";
+    bad_handle(ValueKind::Request, request as u64, why)
 }
 
 /// `None` if the program has never made a generalized request.

@@ -7,8 +7,9 @@ use crate::state::named::CommArgument;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Group as GroupHandle;
 use oxmpi_mem::table::Handle;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 use oxmpi_objects::group::{Group, GroupRelation};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -116,7 +117,7 @@ pub(crate) fn group_free(library: &Running, group: GroupHandle) -> Result<GroupH
     if group != abi::MPI_GROUP_EMPTY {
         library.group(group)?;
         let freed = library.groups.free(Handle::from_raw(group as u64));
-        freed.map_err(|bad| MpiError::new(abi::MPI_ERR_GROUP, bad.to_string()))?;
+        freed.map_err(|bad| bad_handle(ValueKind::Group, group as u64, bad))?;
     }
     Ok(abi::MPI_GROUP_NULL)
 }

@@ -12,6 +12,7 @@ use oxmpi_abi::types::{Aint, Count, Info as InfoHandle, Offset};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use oxmpi_rt_client::client::Client;
 use std::ffi::{CStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -113,7 +114,7 @@ pub(crate) fn of_int(int: u32) -> u64 {
 }
 
 fn no_info(handle: InfoHandle, why: impl std::fmt::Display) -> MpiError {
-    MpiError::new(abi::MPI_ERR_INFO, format!("the info {handle:#x}: {why}"))
+    bad_handle(ValueKind::Info, handle as u64, why)
 }
 
 fn read<R>(handle: InfoHandle, query: impl FnOnce(&Info) -> Result<R>) -> Result<R> {

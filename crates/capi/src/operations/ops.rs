@@ -19,6 +19,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::op::{self, Op, kernel_for};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ pub(crate) fn combining(
             library
                 .datatypes
                 .hold(Handle::from_raw(datatype as u64))
-                .map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))
+                .map_err(|bad| bad_handle(ValueKind::Datatype, datatype as u64, bad))
                 .of("datatype")?,
         ),
     };
@@ -234,7 +235,7 @@ pub(crate) fn op_free(library: &Running, handle: OpHandle) -> Result<OpHandle> {
     }
     let op = library.operation(handle).of("op")?;
     let freed = library.operations.free(Handle::from_raw(handle as u64));
-    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_OP, bad.to_string()))?;
+    freed.map_err(|bad| bad_handle(ValueKind::Op, handle as u64, bad))?;
     if let Op::User { state, .. } = op {
         drop(objects().operation_states.remove(state));
     }

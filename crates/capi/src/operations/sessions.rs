@@ -27,6 +27,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_objects::info::Info;
 use oxmpi_objects::origin::Origin;
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,7 +127,7 @@ pub(crate) fn session_finalize(handle: SessionHandle) -> Result<SessionHandle> {
         return Err(error);
     }
     let freed = objects().sessions.free(Handle::from_raw(handle as u64));
-    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_SESSION, bad.to_string()))?;
+    freed.map_err(|bad| bad_handle(ValueKind::Session, handle as u64, bad))?;
     Ok(abi::MPI_SESSION_NULL)
 }
 

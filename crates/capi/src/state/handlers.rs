@@ -11,6 +11,7 @@ use oxmpi_abi::types::{CommErrhandlerFunction, CommErrhandlerFunctionX, Errhandl
 use oxmpi_core::handler::{ErrorHandler, HandlerCell};
 use oxmpi_mem::table::{Handle, Table};
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
@@ -209,7 +210,7 @@ impl Drop for AttachedHandler {
 }
 
 fn no_handler(handle: Errhandler, why: impl std::fmt::Display) -> MpiError {
-    MpiError::new(abi::MPI_ERR_ERRHANDLER, format!("errhandler {handle:#x}: {why}"))
+    bad_handle(ValueKind::Errhandler, handle as u64, why)
 }
 
 fn is_predefined(handle: Errhandler) -> Result<bool> {

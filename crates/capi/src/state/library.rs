@@ -29,6 +29,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_objects::op::{self, Op};
 use oxmpi_objects::predefined::Predefined;
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use oxmpi_rt_client::client::Client;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -399,14 +400,9 @@ impl Running {
     pub(crate) fn group(&self, handle: GroupHandle) -> Result<Arc<Group>> {
         match handle {
             abi::MPI_GROUP_EMPTY => Ok(Arc::new(Group::EMPTY)),
-            abi::MPI_GROUP_NULL => {
-                Err(MpiError::new(abi::MPI_ERR_GROUP, "the group is MPI_GROUP_NULL"))
-            }
             _ => match self.groups.get(Handle::from_raw(handle as u64)) {
                 Ok(made) => Ok(made.clone()),
-                Err(bad) => {
-                    Err(MpiError::new(abi::MPI_ERR_GROUP, format!("the group {handle:#x}: {bad}")))
-                }
+                Err(bad) => Err(bad_handle(ValueKind::Group, handle as u64, bad)),
             },
         }
     }
@@ -423,7 +419,7 @@ impl Running {
     fn made_datatype(&self, handle: DatatypeHandle) -> Result<TypeRef<'_>> {
         match self.datatypes.get(Handle::from_raw(handle as u64)) {
             Ok(made) => Ok(TypeRef::Made(made)),
-            Err(bad) => Err(no_datatype(handle, bad)),
+            Err(bad) => Err(bad_handle(ValueKind::Datatype, handle as u64, bad)),
         }
     }
 
@@ -442,7 +438,7 @@ impl Running {
         // SAFETY: by the contract of this function.
         match unsafe { self.datatypes.glance(Handle::from_raw(handle as u64)) } {
             Ok(made) => Ok(TypeGlance::Made(made)),
-            Err(bad) => Err(no_datatype(handle, bad)),
+            Err(bad) => Err(bad_handle(ValueKind::Datatype, handle as u64, bad)),
         }
     }
 
@@ -450,34 +446,21 @@ impl Running {
         if let Some(op) = op::predefined(handle as u64) {
             return Ok(Op::Predefined(op));
         }
-        if handle == abi::MPI_OP_NULL {
-            return Err(MpiError::new(abi::MPI_ERR_OP, "the operation is MPI_OP_NULL"));
-        }
         match self.operations.get(Handle::from_raw(handle as u64)) {
             Ok(made) => Ok(*made),
-            Err(bad) => {
-                Err(MpiError::new(abi::MPI_ERR_OP, format!("the operation {handle:#x}: {bad}")))
-            }
+            Err(bad) => Err(bad_handle(ValueKind::Op, handle as u64, bad)),
         }
     }
 
     pub(crate) fn window(&self, win: Win) -> Result<Ref<'_, Arc<Window>>> {
-        if win == abi::MPI_WIN_NULL {
-            return Err(MpiError::new(abi::MPI_ERR_WIN, "the window is MPI_WIN_NULL"));
-        }
         let found = self.windows.get(Handle::from_raw(win as u64));
-        found.map_err(|bad| MpiError::new(abi::MPI_ERR_WIN, format!("the window {win:#x}: {bad}")))
+        found.map_err(|bad| bad_handle(ValueKind::Win, win as u64, bad))
     }
 
     pub(crate) fn file(&self, handle: FileHandle) -> Result<Arc<File>> {
-        if handle == abi::MPI_FILE_NULL {
-            return Err(MpiError::new(abi::MPI_ERR_FILE, "the file is MPI_FILE_NULL"));
-        }
         match self.files.get(Handle::from_raw(handle as u64)) {
             Ok(file) => Ok(Arc::clone(&*file)),
-            Err(bad) => {
-                Err(MpiError::new(abi::MPI_ERR_FILE, format!("the file {handle:#x}: {bad}")))
-            }
+            Err(bad) => Err(bad_handle(ValueKind::File, handle as u64, bad)),
         }
     }
 
@@ -550,36 +533,15 @@ impl Running {
 
 #[cold]
 fn no_communicator(comm: Comm, bad: BadHandle) -> MpiError {
-    let name = match comm {
-        abi::MPI_COMM_WORLD => "MPI_COMM_WORLD",
-        abi::MPI_COMM_SELF => "MPI_COMM_SELF",
-        abi::MPI_COMM_NULL => {
-            return MpiError::new(abi::MPI_ERR_COMM, "the communicator is MPI_COMM_NULL");
-        }
-        _ => {
-            let text = format!(
-                "the communicator {comm:#x}: {bad}, or was part of a session that is finalised"
-            );
-            let text = if matches!(bad, BadHandle::Freed(_)) {
-                text
-            } else {
-                format!("the communicator {comm:#x}: {bad}")
-            };
-            return MpiError::new(abi::MPI_ERR_COMM, text);
-        }
-    };
-    let text = format!(
-        "the communicator is {name}, which is there between MPI_Init and MPI_Finalize only"
-    );
-    MpiError::new(abi::MPI_ERR_COMM, text)
-}
-
-#[cold]
-fn no_datatype(handle: DatatypeHandle, bad: BadHandle) -> MpiError {
-    if handle == abi::MPI_DATATYPE_NULL {
-        return MpiError::new(abi::MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
+    if comm == abi::MPI_COMM_WORLD || comm == abi::MPI_COMM_SELF {
+        let why = "it is there between MPI_Init and MPI_Finalize only";
+        return bad_handle(ValueKind::Comm, comm as u64, why);
     }
-    MpiError::new(abi::MPI_ERR_TYPE, format!("the datatype {handle:#x}: {bad}"))
+    let or = match bad {
+        BadHandle::Freed => ", or was part of a session that is finalised",
+        _ => "",
+    };
+    bad_handle(ValueKind::Comm, comm as u64, format!("{bad}{or}"))
 }
 
 /// Finds errors of a buffer that its use would not reveal.

@@ -12,9 +12,10 @@ use oxmpi_abi::types::Session as SessionHandle;
 use oxmpi_core::handler::{ErrorHandler, HandlerCell};
 use oxmpi_mem::table::{Handle, Table};
 use oxmpi_objects::attribute::Keyvals;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 use oxmpi_objects::errorcode::ErrorCodes;
 use oxmpi_objects::info::Info;
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use oxmpi_param::{InitialErrhandler, Params};
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -70,14 +71,9 @@ static OBJECTS: LazyLock<Objects> = LazyLock::new(|| Objects {
 
 impl Objects {
     pub(crate) fn session(&self, handle: SessionHandle) -> Result<Arc<Session>> {
-        if handle == abi::MPI_SESSION_NULL {
-            return Err(MpiError::new(abi::MPI_ERR_SESSION, "the session is MPI_SESSION_NULL"));
-        }
         match self.sessions.get(Handle::from_raw(handle as u64)) {
             Ok(session) => Ok(Arc::clone(&session)),
-            Err(bad) => {
-                Err(MpiError::new(abi::MPI_ERR_SESSION, format!("the session {handle:#x}: {bad}")))
-            }
+            Err(bad) => Err(bad_handle(ValueKind::Session, handle as u64, bad)),
         }
     }
 }

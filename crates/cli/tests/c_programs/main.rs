@@ -10,11 +10,12 @@
 //! `cargo nextest run --run-ignored all`).
 //!
 //! Most programs are also compiled for the ABIs of other MPIs ([`faces`]): `mpich::PROGRAM::RANKS`,
-//! `openmpi::PROGRAM::RANKS`.
+//! `openmpi::PROGRAM::RANKS`. One has the C++ bindings of these ([`cxx`]).
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod cxx;
 mod faces;
 mod head;
 #[path = "../support/mod.rs"]
@@ -62,6 +63,7 @@ fn main() {
         }
     }
     trials.extend(names().iter().flat_map(|name| faces::trials(name)));
+    trials.extend(cxx::trials());
     trials.extend(EXAMPLES.iter().flat_map(trials_of_example));
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -13,6 +13,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_plan::{Call, Shared};
 use oxmpi_tuned::Component;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -196,6 +197,7 @@ impl<F: Fabric> Process<F> {
             }
             abi::MPI_UNDEFINED => (None, None),
             other => {
+                let other = shown::number(ValueKind::SplitType, other);
                 let text = format!(
                     "split_type is {other}, which is no MPI_COMM_TYPE_ value nor MPI_UNDEFINED"
                 );
@@ -357,10 +359,12 @@ impl Parting<'_> {
                 let other = |entry: &&Entry| entry.color.is_some() && entry.common != mine;
                 match self.entries.iter().find(other) {
                     None => Ok(()),
-                    Some(Entry { common, .. }) => Err(MpiError::new(
-                        abi::MPI_ERR_ARG,
-                        format!("split_type is {split_type}; another rank has given {common}"),
-                    )),
+                    Some(Entry { common, .. }) => {
+                        let [own, other] = [*split_type, *common as i32]
+                            .map(|value| shown::number(ValueKind::SplitType, value));
+                        let text = format!("split_type is {own}; another rank has given {other}");
+                        Err(MpiError::new(abi::MPI_ERR_ARG, text))
+                    }
                 }
             }
             Common::Group(ranks) => {

@@ -6,6 +6,7 @@ use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind};
 
 impl File {
     /// The individual file pointer, in elementary types (MPI_File_get_position).
@@ -39,6 +40,7 @@ impl File {
             abi::MPI_SEEK_CUR => here()?,
             abi::MPI_SEEK_END => self.end(&self.shown())?,
             _ => {
+                let whence = shown::number(ValueKind::Whence, whence);
                 let why = format!(
                     "whence is {whence}; it must be MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END"
                 );

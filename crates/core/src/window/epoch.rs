@@ -15,6 +15,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_rt_client::waiting::Need;
 use oxmpi_sys::clock::{pass_ticks, ticks_of_ns};
 use std::borrow::Cow;
@@ -79,10 +80,8 @@ fn check_assert(assert: i32, known: i32, function: &str) -> Result<()> {
     if assert & !known == 0 {
         return Ok(());
     }
-    let text = format!(
-        "assert is {assert:#x}, of which {:#x} mean nothing to {function}",
-        assert & !known
-    );
+    let [all, bad] = [assert, assert & !known].map(|bits| shown::number(ValueKind::Assert, bits));
+    let text = format!("assert is {all}, of which {bad} mean nothing to {function}");
     Err(MpiError::new(abi::MPI_ERR_ASSERT, text))
 }
 

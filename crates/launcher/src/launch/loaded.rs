@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::launcher::Launcher;
-use super::other_library::{Dynamic, owner_of};
+use super::other_library::{Dynamic, STANDARD, owner_of};
 
 /// When ranks are checked after their start: an interpreter loads its modules first.
 const CHECKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
@@ -37,6 +37,8 @@ struct OtherLoaded {
     owner: &'static str,
     /// The file that needs the library.
     by: Option<PathBuf>,
+    /// Whether the library is in the directory of OxMPI's, where it has replaced one.
+    has_replaced: bool,
 }
 
 impl Launcher<'_> {
@@ -65,12 +67,20 @@ impl Launcher<'_> {
 }
 
 fn warning(rank: u32, of: &str, pid: u32, other: &OtherLoaded) -> String {
-    let OtherLoaded { library, owner, by } = other;
+    let OtherLoaded { library, owner, by, has_replaced } = other;
     let by = by.as_ref().map_or(String::new(), |by| format!(", which {} needs", by.display()));
+    let next = match has_replaced {
+        true => {
+            "another package has replaced OxMPI's file: remove the package, and install OxMPI again (for a wheel: pip install \
+             --force-reinstall --no-deps)"
+        }
+        false => {
+            "install the file for OxMPI, or let it find OxMPI's library (remove its DT_RPATH; for mpi4py, unset MPI4PY_LIBMPI)"
+        }
+    };
     format!(
         "mpirun: rank {rank}{of} (pid {pid}) has loaded {}{by}: the library belongs to {owner}, so each rank would be a job \
-         of one rank\n  Next:    install the file for OxMPI, or let it find OxMPI's library (remove its DT_RPATH; for \
-         mpi4py, unset MPI4PY_LIBMPI)\n",
+         of one rank\n  Next:    {next}\n",
         library.display()
     )
 }
@@ -91,10 +101,16 @@ fn with_descendants(pid: u32) -> Vec<u32> {
 /// The first library of another MPI that a process has mapped.
 fn other_loaded(pid: u32, own: Option<&Path>) -> Option<OtherLoaded> {
     let files = mapped_files(&std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?);
-    let own = own.and_then(|own| own.canonicalize().ok());
-    let is_own = |file: &Path| file.parent().is_some_and(|place| Some(place) == own.as_deref());
-    // A process that has loaded a library of ours will be a rank.
-    if files.iter().any(|file| is_own(file)) {
+    other_among(files, own.and_then(|own| own.canonicalize().ok()).as_deref())
+}
+
+fn other_among(files: BTreeSet<PathBuf>, own: Option<&Path>) -> Option<OtherLoaded> {
+    let is_own = |file: &Path| file.parent().is_some_and(|place| Some(place) == own);
+    let is_standard = |file: &Path| {
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(STANDARD))
+    };
+    // A process with this library will be a rank: all libraries of OxMPI load it.
+    if files.iter().any(|file| is_own(file) && is_standard(file)) {
         return None;
     }
     let (library, owner) = files.iter().find_map(|file| {
@@ -108,7 +124,8 @@ fn other_loaded(pid: u32, own: Option<&Path>) -> Option<OtherLoaded> {
         .into_iter()
         .filter(|file| *file != library)
         .find(|file| Dynamic::of(file).needed.iter().any(is_of));
-    Some(OtherLoaded { library, owner, by })
+    let has_replaced = is_own(&library);
+    Some(OtherLoaded { library, owner, by, has_replaced })
 }
 
 /// The files that a process has mapped (proc_pid_maps(5)).
@@ -133,6 +150,19 @@ mod tests {
 ";
         let files: Vec<_> = mapped_files(maps).into_iter().collect();
         assert_eq!(files, [PathBuf::from("/opt/a b/libmpi.so.40")]);
+    }
+
+    #[test]
+    fn a_library_in_the_own_directory_may_belong_to_another_package() {
+        let files = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
+        let own = Some(Path::new("/own"));
+        let replaced = other_among(files(&["/own/libmpi.so.12"]), own).unwrap();
+        assert!(replaced.has_replaced);
+        assert!(warning(0, "", 1, &replaced).contains("install OxMPI again"));
+        assert_eq!(other_among(files(&["/own/libmpi.so.12", "/own/libmpi_abi.so.1"]), own), None);
+        let other = other_among(files(&["/other/libmpi.so.12", "/own/libx.so"]), own).unwrap();
+        assert!(!other.has_replaced);
+        assert!(warning(0, "", 1, &other).contains("DT_RPATH"));
     }
 
     #[test]

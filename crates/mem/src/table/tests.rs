@@ -13,19 +13,19 @@ fn handles_are_never_predefined_and_errors_name_the_cause() {
     assert_eq!(table.get(Handle::from_raw(0)).unwrap_err(), BadHandle::Null);
     for never in [1, 4095, 4098 | 1 << 32, 4096, 4096 | 7 << 32, u64::MAX] {
         let never = Handle::from_raw(never);
-        assert_eq!(table.get(never).unwrap_err(), BadHandle::Unknown(never));
+        assert_eq!(table.get(never).unwrap_err(), BadHandle::Unknown);
     }
     table.free(a).unwrap();
-    assert_eq!(table.get(a).unwrap_err(), BadHandle::Freed(a));
-    assert_eq!(table.free(a).unwrap_err(), BadHandle::Freed(a));
+    assert_eq!(table.get(a).unwrap_err(), BadHandle::Freed);
+    assert_eq!(table.free(a).unwrap_err(), BadHandle::Freed);
     let c = table.insert("c");
     assert_eq!(c.index(), a.index());
-    assert_eq!(table.get(a).unwrap_err(), BadHandle::Freed(a));
+    assert_eq!(table.get(a).unwrap_err(), BadHandle::Freed);
     assert_eq!((table.from_int(c.to_int()), table.from_int(a.to_int())), (c, a));
     assert_eq!(table.handles(), [c, b]);
     assert_eq!(
         table.get(a).unwrap_err().to_string(),
-        "0x100001000 is the handle of an object that has been freed"
+        "it is the handle of an object that has been freed"
     );
 }
 
@@ -55,13 +55,13 @@ fn a_freed_object_stays_for_its_holders() {
     table.free(handle).unwrap();
     assert!(held.is_user_freed() && table.is_user_freed(handle).unwrap());
     assert_eq!(**table.get(handle).unwrap(), 5);
-    assert_eq!(table.free(handle), Err(BadHandle::Freed(handle)));
+    assert_eq!(table.free(handle), Err(BadHandle::Freed));
     assert_eq!(table.handles(), []);
     drop(held);
     assert_eq!((Arc::strong_count(&value), second.handle()), (2, handle));
     drop(second);
     assert_eq!(Arc::strong_count(&value), 1);
-    assert_eq!(table.get(handle).unwrap_err(), BadHandle::Freed(handle));
+    assert_eq!(table.get(handle).unwrap_err(), BadHandle::Freed);
     assert_eq!(table.from_int(handle.to_int()), handle);
 }
 
@@ -208,11 +208,11 @@ fn one_thread_alone_makes_and_frees_as_many_do() {
     let mut handles: Vec<Handle> = (0..100).map(|_| table.insert(Arc::clone(&value))).collect();
     for handle in handles.drain(50..) {
         table.free(handle).unwrap();
-        assert_eq!(table.free(handle), Err(BadHandle::Freed(handle)));
+        assert_eq!(table.free(handle), Err(BadHandle::Freed));
     }
     let held = table.hold(handles[0]).unwrap();
     table.free(handles[0]).unwrap();
-    assert_eq!(table.free(handles[0]), Err(BadHandle::Freed(handles[0])));
+    assert_eq!(table.free(handles[0]), Err(BadHandle::Freed));
     table.set_threaded();
     handles.extend((0..70).map(|_| table.insert(Arc::clone(&value))));
     assert_eq!((Arc::strong_count(&value), table.handles().len()), (1 + 120, 119));

@@ -8,6 +8,7 @@ use super::construct::basic_of;
 use super::contents::{Argument, Constituents};
 use super::{Combiner, Contents, Datatype, Form, layout_error};
 use crate::error::{MpiError, Result};
+use crate::shown::{self, ValueKind};
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::bounds::Bounds;
 use oxmpi_mem::layout::{Layout, LayoutError};
@@ -29,7 +30,10 @@ impl ArrayOrder {
         match order {
             abi::MPI_ORDER_C => Ok(ArrayOrder::C),
             abi::MPI_ORDER_FORTRAN => Ok(ArrayOrder::Fortran),
-            _ => bad(format!("order is {order}, neither MPI_ORDER_C nor MPI_ORDER_FORTRAN")),
+            _ => {
+                let order = shown::number(ValueKind::Order, order);
+                bad(format!("order is {order}, neither MPI_ORDER_C nor MPI_ORDER_FORTRAN"))
+            }
         }
     }
 
@@ -332,6 +336,7 @@ impl Distribution<'_> {
                 ));
             }
             other => {
+                let other = shown::number(ValueKind::Distribution, other);
                 return bad(format!("array_of_distribs[{i}] is {other}, which is no distribution"));
             }
         };

@@ -15,6 +15,7 @@ use oxmpi_coll::{Area, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_plan::{
     Blocks, Call, Groups, InterCollective, InterRole, Paired, RootOnly, Shared, TeamMember,
 };
@@ -92,6 +93,7 @@ impl IntercommCall<'_> {
             _ => match u32::try_from(root).ok().filter(|root| (*root as usize) < remote.len()) {
                 Some(root) => Ok(InterRole::Leaf { root: remote.start + root }),
                 None => {
+                    let root = shown::number(ValueKind::Rank, root);
                     let text = format!(
                         "root is {root}; it must be MPI_ROOT, MPI_PROC_NULL, or a rank of the remote group, 0 to {}",
                         remote.len() - 1

@@ -13,6 +13,7 @@ use oxmpi_core::file::{Conversion, FileElements, Representation};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::PredefinedType;
+use oxmpi_objects::shown::{self, ValueKind};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -57,8 +58,9 @@ impl std::fmt::Debug for UserConversion {
 impl UserConversion {
     fn failed(&self, what: &str, code: c_int) -> MpiError {
         let text = format!(
-            "{what} of the data representation \"{}\" returned {code}",
-            String::from_utf8_lossy(&self.name)
+            "{what} of the data representation \"{}\" returned {}",
+            String::from_utf8_lossy(&self.name),
+            shown::number(ValueKind::Code, code)
         );
         // The program's function may return an error code of the program.
         let class =

@@ -17,6 +17,7 @@ use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_objects::info::Info;
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub(crate) fn file_close(function: FuncId, fh: *mut FileHandle) -> c_int {
         let file = library.file(handle).of("fh")?;
         let closed = library.process.close_file(&file)?;
         let freed = library.files.free(Handle::from_raw(handle as u64));
-        freed.map_err(|bad| MpiError::new(abi::MPI_ERR_FILE, bad.to_string()))?;
+        freed.map_err(|bad| bad_handle(ValueKind::File, handle as u64, bad))?;
         on = On::File(abi::MPI_FILE_NULL);
         // SAFETY: `fh` is not null, as `fetch` has checked, and holds a handle.
         unsafe { put(fh, abi::MPI_FILE_NULL, "fh") }?;

@@ -22,6 +22,7 @@ use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::exposed::Exposed;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::shown::{ValueKind, bad_handle};
 use oxmpi_objects::window_hints::WindowHints;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -138,7 +139,7 @@ pub(crate) fn win_free(function: FuncId, win: *mut Win) -> c_int {
         let deleted = delete_attributes(handle, &window.attributes);
         let done = library.process.free_window(&window, deleted)?;
         let freed = library.windows.free(Handle::from_raw(handle as u64));
-        freed.map_err(|bad| MpiError::new(abi::MPI_ERR_WIN, bad.to_string()))?;
+        freed.map_err(|bad| bad_handle(ValueKind::Win, handle as u64, bad))?;
         // SAFETY: `win` is not null, as `fetch` has checked, and holds a handle.
         unsafe { put(win, abi::MPI_WIN_NULL, "win") }?;
         done.inspect_err(|error| {

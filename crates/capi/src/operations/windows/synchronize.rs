@@ -9,6 +9,7 @@ use oxmpi_abi::types::Win;
 use oxmpi_core::window::LockType;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_objects::shown::{self, ValueKind};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
         abi::MPI_LOCK_EXCLUSIVE => Ok(LockType::Exclusive),
         abi::MPI_LOCK_SHARED => Ok(LockType::Shared),
         other => {
+            let other = shown::number(ValueKind::LockType, other);
             let text =
                 format!("lock_type is {other}; it must be MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED");
             Err(MpiError::new(abi::MPI_ERR_LOCKTYPE, text))

@@ -114,7 +114,7 @@ fn the_initial_error_handler_is_the_choice_of_the_user() {
 #[test]
 fn without_the_world_model_the_initial_error_handler_counts() {
     let p = compile(&["jobs/errors"]);
-    let text = "MPI_Comm_rank: MPI_ERR_COMM: comm: the communicator is MPI_COMM_WORLD, which is there between MPI_Init and \
+    let text = "MPI_Comm_rank: MPI_ERR_COMM: comm: the communicator MPI_COMM_WORLD: it is there between MPI_Init and \
                 MPI_Finalize only";
     fails(&p, "session", 5, &format!("{text}{FATAL}"));
     let with = |arguments: &[&str]| {
