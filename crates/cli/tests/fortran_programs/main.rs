@@ -8,8 +8,7 @@
 //! `gfortran` or the program that OXMPI_TEST_GFORTRAN names.
 //! flang compiles each program with the first list of options, for the largest number of ranks:
 //! `PROGRAM::RANKS::flang`, unless a line `! not for flang: REASON` says why not. The libraries
-//! for programs of other MPIs run the programs of `tests/fortran` itself too:
-//! `MPI::PROGRAM::2` ([`faces`]).
+//! for programs of other MPIs run the programs too: `MPI::PROGRAM::RANKS` ([`faces`]).
 //!
 //! Programs in a directory of `tests/fortran` each show one thing that users do. Their tests,
 //! `night::DIRECTORY::PROGRAM::RANKS`, are those of the nightly run; [`EVERY_DAY`] names a few that
@@ -65,13 +64,11 @@ fn main() {
         assert!(programs.iter().any(|(found, _)| found == name), "there is no {name}");
     }
     // Programs for libraries of other MPIs alone.
-    for name in ["module_mpi.f90", "module_mpi_f08.f90", "sections_f08.f90"] {
-        trials.extend(faces::trials(&root().join("tests/faces").join(name)));
+    for name in ["module_mpi", "module_mpi_f08", "sections_f08"] {
+        let path = root().join("tests/faces").join(name).with_extension("f90");
+        trials.extend(faces::trials(name, &path, 2, ""));
     }
     for (name, path) in programs {
-        if !name.contains("::") {
-            trials.extend(faces::trials(&path));
-        }
         match Program::read(name.clone(), path) {
             Ok(program) => trials.extend(program.trials(gnu)),
             Err(error) => trials.push(Trial::test(format!("head::{name}"), || Err(error.into()))),
@@ -129,7 +126,7 @@ impl Program {
     fn trials(&self, gnu: &'static str) -> Vec<Trial> {
         let first = self.options.first().map_or("", String::as_str);
         let most = self.ranks.iter().copied().max().unwrap_or(1);
-        let mut trials = Vec::new();
+        let mut trials = faces::trials(&self.name, &self.path, most, first);
         for &ranks in &self.ranks {
             for options in &self.options {
                 let is_day = !self.name.contains("::")
