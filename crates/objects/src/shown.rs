@@ -1,6 +1,6 @@
 //! Values that the program has passed, in texts for the user.
 //!
-//! A special constant is shown by its name. A program of another MPI passes the values of its own
+//! A special constant is shown by its name, a rank or a tag with its number too. A program of another MPI passes the values of its own
 //! ABI, and the library for such programs converts them. It gives this module the function that
 //! converts them back ([`show_values_by`]), so that the user reads what the program has.
 
@@ -40,7 +40,7 @@ pub fn bad_handle(kind: ValueKind, raw: u64, why: impl fmt::Display) -> MpiError
     let (class, what) = match kind {
         ValueKind::Comm => (abi::MPI_ERR_COMM, "communicator"),
         ValueKind::Datatype => (abi::MPI_ERR_TYPE, "datatype"),
-        ValueKind::Errhandler => (abi::MPI_ERR_ERRHANDLER, "error handler"),
+        ValueKind::Errhandler => (abi::MPI_ERR_ERRHANDLER, "errhandler"),
         ValueKind::File => (abi::MPI_ERR_FILE, "file"),
         ValueKind::Group => (abi::MPI_ERR_GROUP, "group"),
         ValueKind::Info => (abi::MPI_ERR_INFO, "info"),
@@ -98,14 +98,15 @@ impl Shown {
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shown(kind, value) = *self;
-        if let Some(name) = self.name() {
-            return f.write_str(name);
-        }
-        let value = FOREIGN.get().map_or(value, |foreign| foreign(kind, value));
-        if kind.is_handle() || kind == ValueKind::Assert {
-            write!(f, "{value:#x}")
-        } else {
-            write!(f, "{value}")
+        let foreign = || FOREIGN.get().map_or(value, |foreign| foreign(kind, value));
+        match self.name() {
+            // The program may have computed the number.
+            Some(name) if matches!(kind, ValueKind::Rank | ValueKind::Tag) => {
+                write!(f, "{name} ({})", foreign())
+            }
+            Some(name) => f.write_str(name),
+            None if kind.is_handle() || kind == ValueKind::Assert => write!(f, "{:#x}", foreign()),
+            None => write!(f, "{}", foreign()),
         }
     }
 }
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn constants_have_names_and_other_values_numbers() {
         let shown = |kind, value| number(kind, value).to_string();
-        assert_eq!(shown(ValueKind::Rank, abi::MPI_ANY_SOURCE), "MPI_ANY_SOURCE");
+        assert_eq!(shown(ValueKind::Rank, abi::MPI_ANY_SOURCE), "MPI_ANY_SOURCE (-1)");
         assert_eq!(shown(ValueKind::Rank, abi::MPI_TAG_UB), "501");
         assert_eq!(shown(ValueKind::Keyval, abi::MPI_TAG_UB), "MPI_TAG_UB");
         assert_eq!(shown(ValueKind::Code, abi::MPI_ERR_COMM), "MPI_ERR_COMM");

@@ -408,7 +408,7 @@ static void strict(int is_strict)
     MPI_Type_free(&pair);
     MPI_Win_free(&win);
     /* A buffer for a smaller overhead. */
-    char buffer[160], data[65] = {0};
+    char buffer[152], data[65] = {0};
     void *back = NULL;
     int bytes = -1;
     CHECK_OK(MPI_Buffer_attach(buffer, sizeof buffer));
