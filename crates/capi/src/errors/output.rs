@@ -48,30 +48,30 @@ fn gnu_runtime() -> Option<GnuFlush> {
     unsafe { transmute::<*mut c_void, Option<GnuFlush>>(symbol(c"_gfortran_flush_i4")) }
 }
 
-type Statement = *mut c_void;
-type Begin = unsafe extern "C" fn(c_int, *const c_char, c_int) -> Statement;
-type Handle = unsafe extern "C" fn(Statement, bool, bool, bool, bool, bool);
-type End = unsafe extern "C" fn(Statement) -> c_int;
+type FlushStatement = *mut c_void;
+type BeginFlush = unsafe extern "C" fn(c_int, *const c_char, c_int) -> FlushStatement;
+type TakeErrors = unsafe extern "C" fn(FlushStatement, bool, bool, bool, bool, bool);
+type EndFlush = unsafe extern "C" fn(FlushStatement) -> c_int;
 
 /// The calls that flang makes for the statement FLUSH with IOSTAT.
 #[derive(Clone, Copy)]
 struct FlangRuntime {
-    begin: Begin,
-    handle: Handle,
-    end: End,
+    begin: BeginFlush,
+    take_errors: TakeErrors,
+    end: EndFlush,
 }
 
 impl FlangRuntime {
     fn found() -> Option<FlangRuntime> {
         let begin = symbol(c"_FortranAioBeginFlush");
-        let handle = symbol(c"_FortranAioEnableHandlers");
+        let take_errors = symbol(c"_FortranAioEnableHandlers");
         let end = symbol(c"_FortranAioEndIoStatement");
         // SAFETY: null becomes `None`; the runtime's functions of these names have these types.
         unsafe {
             Some(FlangRuntime {
-                begin: transmute::<*mut c_void, Option<Begin>>(begin)?,
-                handle: transmute::<*mut c_void, Option<Handle>>(handle)?,
-                end: transmute::<*mut c_void, Option<End>>(end)?,
+                begin: transmute::<*mut c_void, Option<BeginFlush>>(begin)?,
+                take_errors: transmute::<*mut c_void, Option<TakeErrors>>(take_errors)?,
+                end: transmute::<*mut c_void, Option<EndFlush>>(end)?,
             })
         }
     }
@@ -81,7 +81,7 @@ impl FlangRuntime {
         // SAFETY: the file's name may be missing. Each statement is begun and ended once.
         unsafe {
             let statement = (self.begin)(unit, null(), 0);
-            (self.handle)(statement, true, false, false, false, false);
+            (self.take_errors)(statement, true, false, false, false, false);
             (self.end)(statement);
         }
     }
