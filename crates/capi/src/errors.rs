@@ -4,6 +4,8 @@
 //! the handler and calls it. This is the last action of a function, since a handler may leave by
 //! longjmp or a C++ exception. The module `state::handlers` has the handlers.
 
+mod output;
+
 use crate::state::call_note;
 use crate::state::handlers::{HandlerFunction, HandlerKind};
 use crate::state::library::{self, running};
@@ -297,8 +299,7 @@ fn advice(handler: Errhandler) -> String {
 
 /// Requests from the launcher that it ends the job, and ends this process.
 pub(crate) fn end_job(code: c_int, text: &str) -> ! {
-    // SAFETY: a null pointer means all streams, whose buffers must not be lost.
-    unsafe { libc::fflush(std::ptr::null_mut()) };
+    output::flush();
     // An exit code has 8 bits, and 0 would mean success. The launcher prints the whole code.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
     let said = || {

@@ -69,7 +69,7 @@ fn jobs(site: &Site, ranks: u32) -> Result<Vec<FortranJob>, Failure> {
     let job = |(name, check): (&str, OutputCheck)| {
         let mut mpirun = site.mpirun(ranks, &place);
         mpirun.arg(place.join(name));
-        FortranJob::new(name, mpirun, Judge::One(check)).within(240)
+        FortranJob::new(name, mpirun, Judge::One(check)).within(600)
     };
     let left_out = FortranJob::skip(LONG.0, LONG.1);
     Ok(PROGRAMS.into_iter().map(job).chain([left_out]).collect())

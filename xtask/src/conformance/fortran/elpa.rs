@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::site::{BuildFailure, Site};
-use super::{ForeignCode, FortranJob, Judge, scalapack, success_with};
+use super::{ForeignCode, FortranCompiler, FortranJob, Judge, scalapack, success_with};
 use crate::run::Failure;
 
 pub(super) const RECIPE: ForeignCode = ForeignCode {
@@ -58,6 +58,11 @@ fn build(site: &Site) -> Result<(), BuildFailure> {
     site.step("elpa-configure", configure)?;
     let mut make = site.make(&place);
     make.args(PROGRAMS);
+    if site.compiler == FortranCompiler::Flang19 {
+        // ELPA has this program for compilers whose preprocessors cannot read its sources, and its
+        // configure does not know flang.
+        make.arg(format!("FC={} mpifort", source.join("manual_cpp").display()));
+    }
     Ok(site.step("elpa", make)?)
 }
 

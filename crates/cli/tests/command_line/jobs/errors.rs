@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::harness::{Outcome, Programs, compile, installed};
-use crate::support::shell_word;
+use crate::support::{TestDirectory, compiled_fortran, shell_word};
 
 const FATAL: &str = "\nThe error handler is MPI_ERRORS_ARE_FATAL, so the job ends";
 const OUTSIDE: &str = "\nBefore MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is \
@@ -43,6 +43,47 @@ fn abort_ends_the_job_with_its_code() {
     errors(&p, &["abort-one", "0"]).reports(1, "rank 1 ");
     errors(&p, &["abort-all", "256"]).reports(1, "rank ");
     errors(&p, &["abort-one", "-1"]).reports(255, "rank 1 ");
+}
+
+/// A program of Fortran that writes to its standard output and to a file, and calls MPI_ABORT, also
+/// while it writes.
+const WRITES: &str = "
+program writes
+  use mpi
+  implicit none
+  integer :: ierror
+  character(len=10) :: place
+  call get_command_argument(1, place)
+  call MPI_Init(ierror)
+  open(unit=7, file='unit_7')
+  write(*, '(a)') 'on the screen'
+  write(7, '(a)') 'in the file'
+  if (place == 'inside') write(7, *) aborted()
+  ierror = aborted()
+contains
+  integer function aborted()
+    call MPI_Abort(MPI_COMM_WORLD, 3, ierror)
+    aborted = 0
+  end function
+end program
+";
+
+#[test]
+fn an_abort_loses_nothing_that_fortran_has_written() {
+    let p = compile(&[]);
+    let directory = TestDirectory::new("writes");
+    let source = directory.write("writes.f90", WRITES);
+    for compiler in ["gfortran", "flang-new-19"] {
+        let made = compiled_fortran(&source, compiler, &[]).unwrap();
+        std::fs::copy(made, p.path("writes")).unwrap();
+        let outcome = p.run(1, &[], "writes", &["behind"]);
+        outcome.reports(3, "rank 0 (pid ");
+        let file = std::fs::read_to_string(p.path("unit_7")).unwrap();
+        let written = (outcome.out.as_str(), file.as_str());
+        assert_eq!(written, ("on the screen\n", "in the file\n"), "{compiler}");
+        // The call cannot get the unit.
+        p.run(1, &[], "writes", &["inside"]).reports(3, "rank 0 (pid ");
+    }
 }
 
 #[test]
