@@ -78,7 +78,9 @@ static void constants(MPI_Comm comm)
 {
     MPI_Group group;
     int bad = MPI_ANY_SOURCE;
-    SHOWS(MPI_Send(&value, 1, MPI_INT, MPI_ANY_SOURCE, 0, comm), "dest is MPI_ANY_SOURCE");
+    char text[80];
+    snprintf(text, sizeof text, "dest is MPI_ANY_SOURCE (%d);", MPI_ANY_SOURCE);
+    SHOWS(MPI_Send(&value, 1, MPI_INT, MPI_ANY_SOURCE, 0, comm), text);
     SHOWS(MPI_Send(&value, 1, MPI_INT, 0, MPI_ANY_TAG, comm), "tag is MPI_ANY_TAG");
     SHOWS(MPI_Bcast(&value, 1, MPI_INT, MPI_PROC_NULL, comm), "root is MPI_PROC_NULL");
     SHOWS(MPI_Comm_set_attr(comm, MPI_TAG_UB, NULL), "keyval MPI_TAG_UB is predefined");

@@ -37,6 +37,8 @@ use crate::value::{LEAST_ROOM, MOST_PARTS, decoded, first_part, part_key, split}
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The limit for the end of this process after `abort`.
 const END_PATIENCE: Duration = Duration::from_secs(5);
+/// The limit for the manager to close the socket in the end: not every manager does.
+const CLOSING: Duration = Duration::from_millis(100);
 /// The longest line that all managers take, in bytes, with its end.
 const LONGEST_LINE: usize = 1000;
 const FENCE: &str = "cmd=barrier_in";
@@ -281,7 +283,12 @@ impl ProcessManager for Pmi1 {
     }
 
     fn leave(mut self: Box<Self>) -> Result<(), JoinError> {
-        self.lines.call("cmd=finalize", "finalize_ack").map(|_| ())
+        self.lines.call("cmd=finalize", "finalize_ack")?;
+        // A later program of the process must find the socket closed. An open one that the manager
+        // no longer serves makes it fail.
+        let end = Deadline::after(CLOSING).end;
+        let _ = wait(self.lines.socket.as_fd(), PollFlags::IN, end);
+        Ok(())
     }
 }
 

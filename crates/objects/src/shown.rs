@@ -1,8 +1,9 @@
 //! Values that the program has passed, in texts for the user.
 //!
-//! A special constant is shown by its name, a rank or a tag with its number too. A program of another MPI passes the values of its own
-//! ABI, and the library for such programs converts them. It gives this module the function that
-//! converts them back ([`show_values_by`]), so that the user reads what the program has.
+//! A special constant is shown by its name, a rank or a tag with its number too. A program of
+//! another MPI passes the values of its own ABI, and the library for such programs converts them.
+//! It gives this module the function that converts them back ([`show_values_by`]), so that the user
+//! reads what the program has.
 
 use crate::error::MpiError;
 use oxmpi_abi::constants as abi;

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::thread::{JoinHandle, spawn};
+
+use oxmpi_sys::spawn::is_live_socket;
 
 use super::*;
 use crate::manager::LONGEST_KEY;
@@ -176,4 +179,22 @@ fn an_abort_returns_if_the_manager_does_not_end_this_process() {
     let error = pmi.abort(7, "text");
     assert_eq!(error, JoinError::Aborted { manager: "M".into(), code: 7 });
     assert_eq!(served.join().unwrap(), "cmd=abort exitcode=7");
+}
+
+#[test]
+fn a_later_program_finds_the_socket_closed() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let copy = ours.try_clone().unwrap();
+    let served = spawn(move || {
+        let mut line = String::new();
+        BufReader::new(theirs.try_clone().unwrap()).read_line(&mut line).unwrap();
+        (&theirs).write_all(b"cmd=finalize_ack\n").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    let manager = "M".to_string();
+    let lines = PmiLines { socket: ours.into(), unread: Vec::new(), manager, is_broken: false };
+    let pmi = Pmi1 { lines, rank: 0, size: 1, job: "j".into(), longest_value: 100 };
+    Box::new(pmi).leave().unwrap();
+    assert!(!is_live_socket(copy.as_raw_fd()));
+    served.join().unwrap();
 }
