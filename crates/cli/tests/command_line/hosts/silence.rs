@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::testbed::{B, LIMIT, outcome, testbed};
+use super::testbed::{B, LIMIT, testbed};
 
 /// Shorter than the default interval between two signs of life, so the agents must have received
 /// the parameter.
@@ -23,9 +23,9 @@ fn agents_of_quiet_ranks_are_not_taken_for_lost() {
 #[test]
 fn an_agent_that_is_stopped_is_taken_for_lost() {
     let Some(bed) = testbed() else { return };
-    let words = [SILENCE, &["-n", "2", "-H", "nodea,nodeb", "sleep", "100"]].concat();
-    let child = bed.mpirun(&words).spawn().unwrap();
-    bed.await_process(B, "sleep 100");
+    let stay = ["-n", "2", "-H", "nodea,nodeb", "sh", "-c", "echo stays; exec sleep 100"];
+    // The lines come when all agents have reported the start: before, another limit counts.
+    let job = bed.begin(&[SILENCE, &stay].concat(), 2);
     let agents: Vec<Pid> = bed
         .processes(B)
         .into_iter()
@@ -41,7 +41,7 @@ fn an_agent_that_is_stopped_is_taken_for_lost() {
     };
     let began = Instant::now();
     signal(Signal::STOP);
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, _, err) = job.end();
     signal(Signal::CONT);
     assert!(
         code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT,
