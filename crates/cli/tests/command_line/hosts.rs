@@ -21,7 +21,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::{TestDirectory, compiled_library, installed, sorted};
-use testbed::{A, B, HEAD, LIMIT, kill, outcome, testbed};
+use testbed::{A, B, HEAD, LIMIT, Testbed, kill, outcome, testbed};
 
 const PROGRAMS: &[&str] = &[
     "coll_basic",
@@ -223,6 +223,17 @@ fn a_job_between_hosts_with_a_fabric_goes_over_it() {
     bed.is_clean();
 }
 
+/// Runs a job whose standard input this text is, and which reads all of it.
+fn fed(bed: &Testbed, words: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let mut child = bed.mpirun(words).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let bytes = input.to_string();
+    let writer = std::thread::spawn(move || stdin.write_all(bytes.as_bytes()));
+    let outcome = outcome(child.wait_with_output().unwrap());
+    writer.join().unwrap().unwrap();
+    outcome
+}
+
 #[test]
 fn output_input_and_variables_cross_hosts() {
     let Some(bed) = testbed() else { return };
@@ -243,13 +254,7 @@ fn output_input_and_variables_cross_hosts() {
     let input = "words for the ranks\n".repeat(100_000);
     for (options, readers) in [(&[][..], 1), (&["-stdin", "all"], 2)] {
         let words = [options, &["-n", "2", "-H", "nodea,nodeb", "wc", "-c"]].concat();
-        let mut command = bed.mpirun(&words);
-        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let bytes = input.clone();
-        let writer = std::thread::spawn(move || stdin.write_all(bytes.as_bytes()));
-        let (code, out, err) = outcome(child.wait_with_output().unwrap());
-        writer.join().unwrap().unwrap();
+        let (code, out, err) = fed(&bed, &words, &input);
         assert_eq!(code, Some(0), "{err}");
         let whole = out.lines().filter(|line| line.trim() == input.len().to_string()).count();
         assert_eq!((whole, out.lines().count()), (readers, 2), "{out}");
@@ -287,12 +292,7 @@ fn ranks_that_close_their_input_keep_none_from_others() {
     let input = "words\n".repeat(1 << 20);
     for closes in ["0", "1"] {
         let words = ["-n", "2", "-stdin", "all", "-H", "localhost,nodea", "sh", "-c", read, closes];
-        let mut child = bed.mpirun(&words).stdin(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let bytes = input.clone();
-        let writer = std::thread::spawn(move || stdin.write_all(bytes.as_bytes()));
-        let (code, out, err) = outcome(child.wait_with_output().unwrap());
-        writer.join().unwrap().unwrap();
+        let (code, out, err) = fed(&bed, &words, &input);
         assert_eq!(code, Some(0), "{err}");
         let mut lines: Vec<&str> = out.lines().collect();
         lines.sort_unstable();

@@ -2,13 +2,16 @@
 //! and run when all are prepared. New ranks (`start.rs`) and restored ones (`resume.rs`) differ in
 //! how those of this host are prepared and begin.
 
+use oxmpi_shm::segment::Boot;
+
 use super::entrance::Entrance;
-use super::input::InputWriters;
-use super::start::Recruits;
+use super::input::{Feed, InputWriters};
+use super::start::{Recruits, StartedRanks};
 use super::times::{StartPhase, StartTimes};
 use super::{Launch, LaunchError};
 use crate::host::HostLauncher;
 use crate::hosts::head::{RemoteAgent, Watch};
+use crate::hosts::joiners::Joiners;
 use crate::hosts::lifelines::Lifelines;
 use oxmpi_rt_proto::agent::AgentOrder;
 
@@ -37,6 +40,31 @@ impl<'a, 'w> Beginning<'a, 'w> {
         host.start_guard(mark)?;
         let (far, lifelines) = (Vec::new(), Lifelines::default());
         Ok(Beginning { launch, watch, has_ranks, times, host, far, lifelines })
+    }
+
+    /// The job whose ranks run on all hosts.
+    pub(super) fn into_started(
+        self,
+        (boot, nodes): (Boot, Vec<u32>),
+        (secret, feed): ([u8; 32], Feed),
+        entrance: Entrance,
+        joiners: Option<Joiners>,
+    ) -> StartedRanks<'a> {
+        let Beginning { watch: (_, deadline), times, host, far, lifelines, .. } = self;
+        let entrance = Some(entrance);
+        StartedRanks {
+            boot,
+            nodes,
+            host,
+            feed,
+            secret,
+            deadline,
+            far,
+            lifelines,
+            entrance,
+            joiners,
+            times,
+        }
     }
 
     /// Prepares the ranks of other hosts, when those of this host are. Starts the agents, unless

@@ -119,6 +119,10 @@ impl Launcher<'_> {
             Ok(values) => calling.returned.extend(values),
             Err(reason) => return self.give_up_call(reason),
         }
+        // One that has ended before the call returns nothing.
+        if let Some((rank, _)) = self.members.iter().find(|(_, member)| !member.running) {
+            return self.give_up_call_of(*rank);
+        }
         if calling.is_over || calling.returned.len() < self.members.len() {
             return;
         }

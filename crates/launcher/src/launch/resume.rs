@@ -256,21 +256,7 @@ fn bring_all_back<'a>(
     let mut beginning = Beginning::new(launch, &entrance, Some(&held.mark), with)?;
     let restored = restore_all(&mut beginning, (held, &boot), restart, (&nodes, &here), binding);
     let feed = restored.inspect_err(|_| beginning.host.undo_start(0))?;
-    let Beginning { host, far, lifelines, times, .. } = beginning;
-    let (entrance, secret) = (Some(entrance), held.secret);
-    Ok(StartedRanks {
-        joiners: None,
-        boot,
-        nodes,
-        host,
-        feed,
-        secret,
-        deadline,
-        far,
-        lifelines,
-        entrance,
-        times,
-    })
+    Ok(beginning.into_started((boot, nodes), (held.secret, feed), entrance, None))
 }
 
 /// Restores the processes of this host and, by the agents, those of others. Returns the standard

@@ -276,21 +276,7 @@ pub(crate) fn start<'a>(
         beginning.host.undo_start(0);
         return Err(error);
     }
-    let Beginning { host, far, lifelines, times, .. } = beginning;
-    let (entrance, feed) = (Some(entrance), Feed::new(fed));
-    Ok(StartedRanks {
-        boot,
-        nodes,
-        host,
-        feed,
-        secret,
-        deadline,
-        far,
-        lifelines,
-        entrance,
-        joiners,
-        times,
-    })
+    Ok(beginning.into_started((boot, nodes), (secret, Feed::new(fed)), entrance, joiners))
 }
 
 /// Makes a singleton the first rank, with its segment and control socket.
