@@ -136,9 +136,14 @@ enum Meddling {
     Lead(SocketAddr),
 }
 
+/// The bytes that the client of one connection has sent.
+type Sent = Arc<Mutex<Vec<u8>>>;
+
 struct Between {
     meddling: Arc<Mutex<Meddling>>,
-    said: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// One entry for each connection. The thread of a connection keeps its own entry, since it can
+    /// still pass bytes after the list was emptied.
+    connections: Arc<Mutex<Vec<Sent>>>,
 }
 
 impl Between {
@@ -153,8 +158,8 @@ impl Between {
         }
         let listener = inside(&switch(), || TcpListener::bind(daemon).unwrap());
         let meddling = Arc::new(Mutex::new(Meddling::Listen));
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let between = Between { meddling: meddling.clone(), said: said.clone() };
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let between = Between { meddling: meddling.clone(), connections: connections.clone() };
         // The thread ends with the process of the test.
         std::thread::spawn(move || {
             for client in listener.incoming() {
@@ -164,21 +169,17 @@ impl Between {
                     _ => inside(&name, || TcpStream::connect(daemon)),
                 };
                 let (client, upstream) = (client.unwrap(), upstream.unwrap());
-                let number = {
-                    let mut said = said.lock().unwrap();
-                    said.push(Vec::new());
-                    said.len() - 1
-                };
+                let sent = Sent::default();
+                connections.lock().unwrap().push(sent.clone());
                 let change = |wanted: bool| match how {
                     Meddling::Change { to_daemon, at } if to_daemon == wanted => Some(at),
                     _ => None,
                 };
                 let (to, from) = (change(true), change(false));
                 let ends = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
-                let said = said.clone();
                 std::thread::spawn(move || {
                     pass(client, upstream, to, |bytes| {
-                        said.lock().unwrap()[number].extend_from_slice(bytes)
+                        sent.lock().unwrap().extend_from_slice(bytes)
                     });
                 });
                 std::thread::spawn(move || pass(ends.1, ends.0, from, |_| ()));
@@ -189,7 +190,13 @@ impl Between {
 
     fn meddle(&self, how: Meddling) {
         *self.meddling.lock().unwrap() = how;
-        self.said.lock().unwrap().clear();
+        self.connections.lock().unwrap().clear();
+    }
+
+    /// The bytes that each client has sent since the last call of `meddle`.
+    fn sent(&self) -> Vec<Vec<u8>> {
+        let connections = self.connections.lock().unwrap();
+        connections.iter().map(|sent| sent.lock().unwrap().clone()).collect()
     }
 }
 
@@ -221,15 +228,15 @@ fn an_attacker_on_the_network_can_start_and_change_nothing() {
     let (code, _, err) = touch(&file);
     assert!(code == Some(0) && file.exists(), "{err}");
     fs::remove_file(&file).unwrap();
-    let recorded = between.said.lock().unwrap().clone();
-    assert!(recorded.len() == 3 && recorded.iter().all(|said| said.starts_with(MAGIC)));
+    let recorded = between.sent();
+    assert!(recorded.len() == 3 && recorded.iter().all(|sent| sent.starts_with(MAGIC)));
 
     let mut replayed: Vec<TcpStream> = recorded
         .iter()
-        .map(|said| {
+        .map(|sent| {
             let mut socket = inside(&B.namespace(), || TcpStream::connect(daemon).unwrap());
             socket.set_read_timeout(Some(LIMIT)).unwrap();
-            socket.write_all(said).unwrap();
+            socket.write_all(sent).unwrap();
             socket
         })
         .collect();
