@@ -13,7 +13,15 @@ use oxmpi_sys::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut, CopyKind},
 };
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::RecvTimeoutError,
+    },
+    thread,
+    time::Duration,
+};
 
 fn boot(asymmetric: bool, oversubscribed: bool, config: SegmentConfig) -> Boot {
     Boot {
@@ -42,26 +50,39 @@ fn times() -> u32 {
     text.parse().unwrap_or_else(|_| panic!("OXMPI_STRESS_TIMES is {text:?}, it must be a number"))
 }
 
-/// Aborts the test program if the value is not dropped within `times()` minutes.
-struct Guard(Option<std::sync::mpsc::Sender<()>>);
-
-fn guard() -> Guard {
-    let (sender, receiver) = std::sync::mpsc::channel::<()>();
-    thread::spawn(move || {
-        if receiver.recv_timeout(Duration::from_secs(60) * times())
-            == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-        {
-            eprintln!("a test hangs");
-            std::process::abort();
-        }
-    });
-    Guard(Some(sender))
+/// Aborts the test program if a test makes no progress for a minute, until the value is dropped.
+struct Guard {
+    progress: Progress,
+    /// Its end is noticed by the guarding thread.
+    _end: std::sync::mpsc::Sender<()>,
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.0.take();
+/// The number of messages of a test that have arrived.
+#[derive(Clone, Default)]
+struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    fn note(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+fn guard() -> Guard {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let progress = Progress::default();
+    let arrived = progress.clone();
+    thread::spawn(move || {
+        let mut before = None;
+        while ended.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+            let now = Some(arrived.0.load(Ordering::Relaxed));
+            if now == before {
+                eprintln!("a test hangs");
+                std::process::abort();
+            }
+            before = now;
+        }
+    });
+    Guard { progress, _end: end }
 }
 
 /// Xorshift: the same numbers in each run.
@@ -82,7 +103,7 @@ fn byte(number: usize, at: usize) -> u8 {
 
 #[test]
 fn a_ring_carries_all_lengths_in_order() {
-    let _guard = guard();
+    let guard = guard();
     let config = SegmentConfig { ring_slots: 32, ..SegmentConfig::default() };
     let segment = segment(boot(false, false, config));
     let door = Door::new(segment.clone(), Policy::new(true));
@@ -145,6 +166,7 @@ fn a_ring_carries_all_lengths_in_order() {
         for (at, found) in message[..len].iter().enumerate() {
             assert_eq!(*found, byte(number, at), "byte {at} of message {number}, {len} bytes long");
         }
+        guard.progress.note();
     }
     assert!(receiver.peek().is_none());
     thread.join().unwrap();
@@ -239,7 +261,7 @@ fn a_pool_of_larger_blocks_does_so_too() {
 
 /// A pool of `pool_bytes` bytes, whose owner sends messages of up to 32 KiB to two others.
 fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
-    let _guard = guard();
+    let guard = guard();
     let config = SegmentConfig {
         ring_slots: 32,
         ring_data_bytes: 16 << 10,
@@ -254,6 +276,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     let most = RingSender::new(segments[1].ring(0, kind)).max_pooled(&config.pool_shape());
     assert_eq!(most, pool_bytes as usize / 2, "half of the pool");
     let threads = [1, 2].map(|me| {
+        let progress = guard.progress.clone();
         let mut receiver = RingReceiver::new(segments[me as usize].ring(0, kind));
         receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one")));
         thread::spawn(move || {
@@ -265,6 +288,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
                     .enumerate()
                     .find(|&(at, found)| *found != byte(number, at));
                 assert_eq!(wrong, None, "message {number}, {len} bytes long");
+                progress.note();
             }
             assert!(receiver.peek().is_none());
         })
@@ -360,7 +384,7 @@ fn bytes_outside_of_the_pool_are_an_error() {
 
 #[test]
 fn an_inbox_takes_frames_of_four_producers() {
-    let _guard = guard();
+    let guard = guard();
     let each = 50_000 * times();
     let segment =
         segment(boot(false, false, SegmentConfig { inbox_cells: 8, ..Default::default() }));
@@ -395,6 +419,7 @@ fn an_inbox_takes_frames_of_four_producers() {
         assert!(bytes[4..].iter().all(|&byte| u32::from(byte) == cell.producer));
         *number += 1;
         receiver.release();
+        guard.progress.note();
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert!(receiver.peek().is_none() && receiver.claimed_by().is_none());
@@ -403,11 +428,12 @@ fn an_inbox_takes_frames_of_four_producers() {
 /// Two ranks play ping-pong with pauses of random length, so that a ring meets each poll, yield and
 /// sleep at every moment. No sleep has a time limit: a lost ring is a hang.
 fn door_stress(asymmetric: bool, policy: Policy) {
-    let _guard = guard();
+    let guard = guard();
     let segments =
         [0, 1].map(|_| segment(boot(asymmetric, policy.oversubscribed, SegmentConfig::default())));
     let threads = [0, 1].map(|me| {
         let (mine, peer) = (segments[me].clone(), segments[1 - me].clone());
+        let progress = guard.progress.clone();
         thread::spawn(move || {
             let door = Door::new(mine.clone(), policy);
             let bell = Bell::new(&peer, door.kind());
@@ -445,6 +471,7 @@ fn door_stress(asymmetric: bool, policy: Policy) {
                     assert_eq!((tag, bytes.to_vec()), (turn as i32, count.to_ne_bytes().to_vec()));
                     assert!(!receiver.release());
                     count += 1;
+                    progress.note();
                 }
             }
             slept
@@ -497,18 +524,18 @@ fn a_sleep_ends_with_its_time_limit_or_a_sibling() {
     let threads = [0, 1, 2].map(|_| {
         let (door, done) = (door.clone(), done.clone());
         thread::spawn(move || {
-            while !done.load(std::sync::atomic::Ordering::Acquire) {
+            while !done.load(Ordering::Acquire) {
                 let mut wait = door.begin();
                 while let Next::Poll = wait.next() {}
                 let Next::Sleep(sleepy) = wait.next() else { continue };
-                if !done.load(std::sync::atomic::Ordering::Acquire) {
+                if !done.load(Ordering::Acquire) {
                     sleepy.sleep(None);
                 }
             }
         })
     });
     thread::sleep(Duration::from_millis(20));
-    done.store(true, std::sync::atomic::Ordering::Release);
+    done.store(true, Ordering::Release);
     door.ring_own();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
