@@ -584,8 +584,8 @@ impl<'a> HostLauncher<'a> {
 
     fn relay_ended(&mut self, node: u32) -> rustix::io::Result<()> {
         self.read_relay(node);
-        if let Some((pid, exit)) = self.relays.take_end(node, &self.events)? {
-            self.report(HostReport::RelayEnded { node, pid: pid.cast_unsigned(), exit });
+        if let Some((pid, exit, why)) = self.relays.take_end(node, &self.events)? {
+            self.report(HostReport::RelayEnded { node, pid: pid.cast_unsigned(), exit, why });
         }
         Ok(())
     }

@@ -20,9 +20,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
 
 use super::agent::{Agent, leave_stdio};
+use super::branches::PATIENCE;
 use super::callers::{Callers, Invitation, call, key_pair};
 use super::child::{Child, host_error, timespec};
-use super::head::{PATIENCE, Watch, interrupted};
+use super::head::{Watch, interrupted};
 use super::opening::{Opening, shown};
 use crate::launch::{Deadline, Launch, LaunchError};
 

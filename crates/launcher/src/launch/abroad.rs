@@ -172,10 +172,10 @@ impl Launcher<'_> {
     /// The node of a process as process `asker` sees it: a process of another launcher with shared
     /// memory is on the asker's node.
     pub(super) fn node_for(&self, asker: u32, number: u32) -> u32 {
-        match self.members.get(&number) {
+        match self.members.get(number) {
             Some(member) => member.node,
             None if self.reach_of(number) == Some(Reach::Memory) => {
-                self.members.get(&asker).map_or(NOWHERE, |member| member.node)
+                self.members.node(asker).unwrap_or(NOWHERE)
             }
             None => NOWHERE,
         }

@@ -18,6 +18,7 @@ use rustix::event::epoll;
 use tracing::debug;
 
 use super::launcher::{ENTRANCE, ENTRANT, Launcher};
+use super::members::JobMember;
 use super::plugs::{self, Plug};
 use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
@@ -389,9 +390,9 @@ impl Launcher<'_> {
         let Some((first, size)) = self.job.first_of(number).zip(self.job.size_of(number)) else {
             return Vec::new();
         };
-        let seat = |(number, member): (&u32, &super::launcher::JobMember)| {
-            let owner = self.rank(*number).map_or(Owner::Left, owner_of);
-            RankSeat { number: *number, owner, runs: member.running }
+        let seat = |(number, member): (u32, &JobMember)| {
+            let owner = self.rank(number).map_or(Owner::Left, owner_of);
+            RankSeat { number, owner, runs: member.running }
         };
         self.members.range(first..first + size).map(seat).collect()
     }
@@ -430,7 +431,7 @@ impl Launcher<'_> {
         }
         let numbers: Vec<u32> = self.seats(number).iter().map(|seat| seat.number).collect();
         self.renew(&numbers).map_err(|error| error.to_string())?;
-        self.parents.remove(&first);
+        self.members.drop_parent(first);
         self.job.renew(first);
         for number in &numbers {
             self.ports.ended(*number);
@@ -450,7 +451,7 @@ impl Launcher<'_> {
                 .map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let segment = Segment::map(&fd).map_err(LaunchError::Segment)?;
             // A later process counts survived failures in the same way.
-            self.deaths.iter().for_each(|_| segment.status().note_death());
+            self.members.deaths().iter().for_each(|_| segment.status().note_death());
             segment.status().ask_quiesce_step(self.standing.step());
             made.push((fd, segment));
         }
@@ -461,7 +462,6 @@ impl Launcher<'_> {
         if self.launch.transport.has_daemons() {
             // The old relays have noted the ends of ranks.
             self.host.end_relays();
-            self.relay_errors.clear();
         }
         for (number, (fd, segment)) in numbers.iter().zip(made) {
             let Some(LocalRank { rank, plug, .. }) = self.host.ranks.get_mut(*number) else {

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 
 use super::far::hosts_of;
-use super::hold::CHECKPOINTED;
 use super::launcher::Launcher;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_proto::agent::HostOrder;
@@ -96,12 +95,7 @@ impl Launcher<'_> {
                 return self.begin_call(id, CheckpointCall::Continue);
             }
             Some(ToolRequest::EndHeld { set }) if is_over => {
-                self.ended_by_checkpoint = Some(CHECKPOINTED);
-                if self.launch.supervision.is_none() {
-                    oxmpi_sys::complain!(
-                        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
-                    );
-                }
+                self.end_with_checkpoint(set);
             }
             _ => {}
         }
@@ -120,8 +114,9 @@ impl Launcher<'_> {
             Err(reason) => return self.give_up_call(reason),
         }
         // One that has ended before the call returns nothing.
-        if let Some((rank, _)) = self.members.iter().find(|(_, member)| !member.running) {
-            return self.give_up_call_of(*rank);
+        let ended = self.members.iter().find(|(_, member)| !member.running);
+        if let Some(rank) = ended.map(|(rank, _)| rank) {
+            return self.give_up_call_of(rank);
         }
         if calling.is_over || calling.returned.len() < self.members.len() {
             return;

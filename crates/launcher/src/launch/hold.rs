@@ -44,9 +44,6 @@ use oxmpi_sys::process_stat::is_alive;
 /// between.
 const ATTEMPTS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(2);
-/// The exit status of a job that has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try
-/// again".
-pub(super) const CHECKPOINTED: i32 = 75;
 
 /// The hold of a job, and the tools that want one.
 #[derive(Debug, Default)]
@@ -58,8 +55,6 @@ pub(super) struct Holding {
     pub(super) next: Vec<u32>,
     /// The number of attempts.
     rounds: u32,
-    /// The limit for the answers of hosts.
-    pub(super) until: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -165,7 +160,7 @@ impl Launcher<'_> {
                     .into(),
             );
         }
-        if let Some(dead) = self.deaths.first() {
+        if let Some(dead) = self.members.deaths().first() {
             return Some(format!(
                 "{} has died, and the others have survived it",
                 self.job.name(*dead)
@@ -196,8 +191,7 @@ impl Launcher<'_> {
             if let Err(reason) = self.await_hosts(|hold| hold.described_hosts)? {
                 return Ok(Err(reason));
             }
-            let is_requested =
-                self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
+            let is_requested = self.branches.has_requests();
             let is_unread = self.holding.state.as_ref().is_some_and(|hold| hold.is_unread);
             if !is_requested && !is_unread {
                 return Ok(self.describe_held());
@@ -221,22 +215,14 @@ impl Launcher<'_> {
             match &self.holding.state {
                 None => return Ok(Err("the tool that requested it is gone".into())),
                 Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
-                Some(hold) if answers(hold) > self.agents() => return Ok(Ok(())),
+                Some(hold) if answers(hold) > self.branches.agents() => return Ok(Ok(())),
                 Some(_) => {}
             }
             if limit <= Instant::now() {
                 return Ok(Err("the agents of other hosts have not answered in time".into()));
             }
-            self.holding.until = Some(limit);
-            let waited = self.wait();
-            self.holding.until = None;
-            waited?;
+            self.wait(Some(limit))?;
         }
-    }
-
-    /// The number of hosts with agents.
-    fn agents(&self) -> usize {
-        self.far.iter().flatten().map(|far| far.child.hosts.len()).sum()
     }
 
     /// Handles a report of a host: this one, or another one with its node.
@@ -281,7 +267,7 @@ impl Launcher<'_> {
         (node, round): (u32, u32),
         images: Result<HostImages, String>,
     ) {
-        let (host, agents) = (self.name_of_host(node), self.agents());
+        let (host, agents) = (self.name_of_host(node), self.branches.agents());
         let Some(hold) = self.holding.state.as_mut().filter(|hold| hold.round == round) else {
             return;
         };
@@ -321,22 +307,20 @@ impl Launcher<'_> {
         let held = Held {
             ranks: Vec::new(),
             listeners: std::mem::take(&mut hold.listeners),
-            universe: self.universe,
+            universe: self.boot.job_id,
             entrance: entrance.names(),
             generation: entrance.generation(0),
             mark: self.host.guard().map(Guard::mark).map_err(|error| error.to_string())?.into(),
             secret: self.secret,
             step: self.standing.step(),
-            time_left: self.time_left(Instant::now()),
-            queued: [0, 1].map(|at| self.sinks[at].unwritten().to_vec()),
+            time_left: self.end.time_left(Instant::now()),
+            queued: self.output.unwritten(),
             input_ended: self.feed.has_ended(),
             programs: self.launch.apps.iter().map(super::App::held).collect(),
         };
         ranks.sort_unstable_by_key(|rank| rank.number);
         for rank in &mut ranks {
-            if let Some(member) = self.members.get(&rank.number) {
-                rank.partial = [0, 1].map(|kind| member.lines[kind].partial().to_vec());
-            }
+            rank.partial = self.output.partial_lines(rank.number);
             if let (Some(rest), Some(left)) = (&mut rank.input, self.feed.left(rank.number)) {
                 rest.extend(left);
             }
@@ -345,6 +329,16 @@ impl Launcher<'_> {
             return Err("processes on other hosts have ended".into());
         }
         Ok(Held { ranks, ..held })
+    }
+
+    /// The job ends, as it can be restarted from this set.
+    pub(super) fn end_with_checkpoint(&mut self, set: &str) {
+        self.end.note_checkpoint();
+        if self.launch.supervision.is_none() {
+            oxmpi_sys::complain!(
+                "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
+            );
+        }
     }
 
     pub(super) fn is_holder(&self, id: u32) -> bool {
@@ -365,18 +359,13 @@ impl Launcher<'_> {
         match said {
             Some(ToolRequest::EndHeld { set }) => {
                 // Unwritten output is in the checkpoint.
-                self.ended_by_checkpoint = Some(CHECKPOINTED);
-                if self.launch.supervision.is_none() {
-                    oxmpi_sys::complain!(
-                        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
-                    );
-                }
+                self.end_with_checkpoint(set);
             }
             Some(ToolRequest::ImageFar { place }) => {
                 let Some(hold) = &mut self.holding.state else { return };
                 hold.directory.clone_from(&place.directory);
                 let round = hold.round;
-                return self.post_all(&ToAgent::Image { round, place: place.clone() });
+                return self.branches.post_all(&ToAgent::Image { round, place: place.clone() });
             }
             Some(ToolRequest::Imaged { ends }) => {
                 self.holding.state.iter_mut().for_each(|hold| hold.is_imaging = false);

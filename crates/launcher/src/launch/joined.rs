@@ -22,9 +22,9 @@ use tracing::{info, warn};
 
 use super::{App, Host, Launch, LaunchError, Spread, prepare, run_with};
 use crate::hosts::agent::Agent;
+use crate::hosts::branches::Branches;
 use crate::hosts::callers::{Callers, Invitation, call};
 use crate::hosts::child::{Child, timespec};
-use crate::hosts::head::RemoteAgent;
 use crate::hosts::joiners::{Joiner, JoinerNews, Joiners};
 use crate::hosts::opening::{HostAgent, Starts};
 
@@ -38,7 +38,7 @@ const SHOWN: usize = 8;
 
 /// The agents and processes that have come, before their job starts.
 pub(crate) struct Gathered {
-    pub(crate) agents: Vec<RemoteAgent>,
+    pub(crate) branches: Branches,
     pub(crate) joiners: Joiners,
 }
 
@@ -343,7 +343,7 @@ impl<'a> Gathering<'a> {
             starts: Starts::default(),
             step: None,
         });
-        let agents = RemoteAgent::of_children(launch, self.children);
-        (Gathered { agents, joiners: self.joiners }, spread, vec![app])
+        let branches = Branches::new(launch, self.children);
+        (Gathered { branches, joiners: self.joiners }, spread, vec![app])
     }
 }

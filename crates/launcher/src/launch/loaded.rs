@@ -52,7 +52,7 @@ impl Launcher<'_> {
             return;
         }
         let own = self.launch.library_directory.as_deref();
-        let found = self.members.keys().find_map(|&number| {
+        let found = self.members.iter().find_map(|(number, _)| {
             let rank = self.rank(number).filter(|rank| rank.segment.status().pid().is_none())?;
             let pid = u32::try_from(rank.process.pid).ok()?;
             let all = with_descendants(pid);

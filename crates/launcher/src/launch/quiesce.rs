@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use oxmpi_shm::segment::RankState;
 use tracing::debug;
 
-use super::launcher::{JobMember, Launcher};
+use super::launcher::Launcher;
+use super::members::JobMember;
 use crate::job::MpiStage;
 use crate::quiesce::{Next, Quiescence};
 use oxmpi_rt_proto::agent::HostOrder;
@@ -119,9 +120,9 @@ impl Launcher<'_> {
     fn await_rest(&mut self, id: u32, limit: Duration, makes_images: bool) {
         let now = Instant::now();
         self.standing.asker = Some(Asker { id, until: now + limit, limit, makes_images });
-        self.query_agents();
+        self.branches.query();
         self.standing.awaited = Some(now + CHECK_GRACE);
-        self.begin_quiescing(now, self.are_checks_answered());
+        self.begin_quiescing(now, self.branches.are_queries_answered());
     }
 
     fn answer_asker(&mut self, reply: &ToolReply) {
@@ -141,11 +142,9 @@ impl Launcher<'_> {
             return;
         }
         self.standing.awaited = None;
-        let running =
-            || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
-        if let Some(number) =
-            running().find(|number| self.phase_of(*number) == MpiPhase::BeforeInit)
-        {
+        let running = || self.members.running();
+        let early = running().find(|number| self.phase_of(*number) == MpiPhase::BeforeInit);
+        if let Some(number) = early {
             let name = self.job.name(number);
             return self.refuse_asker(format!(
                 "{name} has not called MPI_Init yet: try again when it has"
@@ -176,7 +175,7 @@ impl Launcher<'_> {
                 RankState::Aborting | RankState::Finalized => MpiPhase::Done,
             };
         }
-        match self.members.get(&number) {
+        match self.members.get(number) {
             Some(JobMember { seen, .. }) if seen.stage == MpiStage::Untouched => {
                 MpiPhase::BeforeInit
             }
@@ -257,8 +256,8 @@ impl Launcher<'_> {
         times.next_check = now + CHECK_INTERVAL;
         let is_late = now.duration_since(times.began) > PATIENCE
             && !std::mem::replace(&mut times.is_reported, true);
-        if self.are_checks_answered() {
-            self.query_agents();
+        if self.branches.are_queries_answered() {
+            self.branches.query();
         }
         let is_over = |number: &u32| self.phase_of(*number) == MpiPhase::Done;
         let (over, missing): (Vec<u32>, Vec<u32>) =

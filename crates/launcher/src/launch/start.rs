@@ -34,9 +34,10 @@ use super::plugs::{Plug, plugs};
 use super::times::StartTimes;
 use super::{App, Deadline, Launch, LaunchError};
 use crate::host::HostLauncher;
-use crate::hosts::head::{RemoteAgent, order};
+use crate::hosts::branches::Branches;
+use crate::hosts::head::order;
 use crate::hosts::joiners::{Joiner, Joiners};
-use crate::hosts::lifelines::{self, Lifelines};
+use crate::hosts::lifelines;
 use crate::job::Exit;
 use oxmpi_rt_client::client::{
     CONTROL_NUMBER, SEGMENT_NUMBER, WayIn, is_oversubscribed, new_universe, segment_config,
@@ -153,8 +154,7 @@ pub(crate) struct StartedRanks<'a> {
     /// Shared by the processes of this launcher only.
     pub(crate) secret: [u8; 32],
     pub(crate) deadline: Option<Deadline>,
-    pub(crate) far: Vec<RemoteAgent>,
-    pub(crate) lifelines: Lifelines,
+    pub(crate) branches: Branches,
     pub(crate) entrance: Option<Entrance>,
     /// In a job of another launcher.
     pub(crate) joiners: Option<Joiners>,
@@ -255,13 +255,13 @@ pub(crate) fn start<'a>(
     let fed = launch.stdin.fed(size, stdin_is_terminal, &far);
     let (far_fed, own_fed): (Vec<u32>, Vec<u32>) =
         fed.clone().partition(|rank| far.binary_search(rank).is_ok());
-    let (agents, mut joiners) = gathered.map(|it| (it.agents, it.joiners)).unzip();
+    let (called, mut joiners) = gathered.map(|it| (it.branches, it.joiners)).unzip();
     let run = || -> Result<(), LaunchError> {
         let inputs = Inputs::open(launch.stdin, own_fed);
         let (inputs, writers) = kernel("open standard input for the ranks", inputs)?;
         let mut prepared = crew.prepare()?;
         let order = order(launch, (&boot, secret), &nodes, far_fed);
-        let mut addresses = beginning.prepare_others(agents, order)?;
+        let mut addresses = beginning.prepare_others(called, order)?;
         let own = crew.here.iter().zip(&prepared.plugs);
         addresses.extend(own.map(|(rank, plug)| (*rank, plug.address.clone())));
         if let Some(joiners) = &mut joiners {
@@ -319,8 +319,7 @@ pub(crate) fn adopt(
         feed: Feed::default(),
         secret: draw_secret()?,
         deadline: None,
-        far: Vec::new(),
-        lifelines: Lifelines::default(),
+        branches: Branches::default(),
         entrance: Some(entrance),
         joiners: None,
         times: StartTimes::begin(launch),

@@ -14,7 +14,7 @@ use tracing::{Level, debug, enabled, info};
 
 use super::Launch;
 use super::launcher::Launcher;
-use crate::hosts::head::RemoteAgent;
+use crate::hosts::branches::Branches;
 use crate::job::MpiStage;
 
 /// The interval of checks for calls of MPI_Init is this part of the time since the ranks' start,
@@ -99,10 +99,9 @@ impl StartTimes {
     }
 
     /// The same for a phase in which the agents have worked.
-    pub(crate) fn add_far(&mut self, phase: StartPhase, agents: &[RemoteAgent]) {
+    pub(crate) fn add_far(&mut self, phase: StartPhase, branches: &Branches) {
         self.add(phase);
-        let slowest = agents.iter().map(|far| &far.slowest);
-        slowest.for_each(|(took, host)| self.rows[phase as usize].note(host, *took));
+        branches.slowest().for_each(|(took, host)| self.rows[phase as usize].note(host, *took));
     }
 
     fn table(&self, ranks: usize) -> String {
@@ -164,8 +163,10 @@ impl Launcher<'_> {
         let (least, most) = INTERVALS;
         contacts.next = now + ((now - contacts.began) / INTERVAL_PART).clamp(least, most);
         let awaited: Vec<u32> = contacts.awaited.iter().copied().collect();
-        if awaited.iter().any(|rank| self.is_far(*rank)) && self.are_checks_answered() {
-            self.query_agents();
+        if awaited.iter().any(|rank| self.members.is_far(*rank))
+            && self.branches.are_queries_answered()
+        {
+            self.branches.query();
         }
         for rank in awaited {
             let stage = self.glimpse(rank).stage;
@@ -250,7 +251,7 @@ mod tests {
         times.rows = Default::default();
         let began = times.mark;
         times.add_own(StartPhase::Segments, false);
-        times.add_far(StartPhase::Agents, &[]);
+        times.add_far(StartPhase::Agents, &Branches::default());
         times.add_own(StartPhase::Segments, true);
         let sum: Duration = times.rows.iter().map(|row| row.time).sum();
         assert_eq!(sum, times.mark.duration_since(began));

@@ -191,8 +191,8 @@ impl Launcher<'_> {
         let held = self
             .members
             .iter()
-            .filter(|(number, member)| self.rank(**number).is_some() || member.host.is_some());
-        held.map(|(&number, member)| {
+            .filter(|(number, member)| self.rank(*number).is_some() || member.branch.is_some());
+        held.map(|(number, member)| {
             let seen = self.glimpse(number);
             let Some(rank) = self.rank(number) else {
                 let doing = if member.running { Doing::Unknown } else { Doing::Ended };

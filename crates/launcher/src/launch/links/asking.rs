@@ -97,7 +97,7 @@ impl Launcher<'_> {
             Request::Meet { ref port, .. }
             | Request::Ticket { ref port, .. }
             | Request::GiveBack { ref port, .. } => match PortName::parse(port) {
-                Some(PortName { universe, place }) if universe != self.universe => {
+                Some(PortName { universe, place }) if universe != self.boot.job_id => {
                     let to = ProcessName { universe, place, ..ProcessName::NONE };
                     (to, request, Question::Plain)
                 }

@@ -12,7 +12,7 @@ impl Launcher<'_> {
     pub(super) fn own_hello(&self, wanted: u64, place: u32) -> Hello {
         let (is_near, is_spread) = (self.is_near(), self.is_spread());
         Hello {
-            universe: self.universe,
+            universe: self.boot.job_id,
             wanted,
             place,
             is_near,
@@ -62,10 +62,10 @@ impl Launcher<'_> {
         let Some(connection) = self.links.connections.get_mut(&number) else { return };
         let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
         connection.universe = Some(hello.universe);
-        let reason = if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.universe {
+        let reason = if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.boot.job_id {
             Some("the mpirun that it belonged to has ended".to_string())
         } else if wanted.is_some_and(|wanted| wanted != 0 && wanted != hello.universe)
-            || hello.universe == self.universe
+            || hello.universe == self.boot.job_id
             || !(1..=MAX_PLACE).contains(&hello.place)
         {
             Some("its mpirun is not the one that it should be".to_string())
