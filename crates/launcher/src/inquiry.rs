@@ -11,10 +11,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use oxmpi_sys::{fdpass, local};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvFlags, recv};
 
+use crate::polling::timespec;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_client::control::MAX_MESSAGE;
@@ -349,10 +350,8 @@ fn question(
 ) -> Result<(ToolReply, Option<OwnedFd>), InquiryError> {
     let unreachable = |error: io::Error| InquiryError::Unreachable(pid, error);
     fdpass::send(socket, &request.encode(), None).map_err(unreachable)?;
-    let (tv_sec, tv_nsec) = (patience.as_secs() as i64, i64::from(patience.subsec_nanos()));
-    let patience = Timespec { tv_sec, tv_nsec };
     let mut fds = [PollFd::new(socket, PollFlags::IN)];
-    let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&patience)));
+    let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&timespec(patience))));
     if ready.map_err(|error| unreachable(error.into()))? == 0 {
         return Err(InquiryError::Silent(pid));
     }

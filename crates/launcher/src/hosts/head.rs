@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::Signals;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use super::branches::Asked;
-use super::child::{Child, FromChild, host_error, timespec};
+use super::child::{Child, FromChild, host_error};
 use super::pieces::{FileSender, PIECES_WAITING};
-use crate::launch::{App, Deadline, Launch, LaunchError};
+use crate::launch::{App, Deadline, Launch, LaunchError, kernel};
+use crate::polling::wait_for;
 use oxmpi_rt_proto::agent::{
     AgentOrder, BranchReport, BranchRound, FromAgent, HostOrder, OrderedProgram, Receivers,
     StreamError, ToAgent, UpRoute,
@@ -374,10 +375,7 @@ pub(super) fn wait(
     let signals: BorrowedFd<'_> = signals.as_fd();
     let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
     awaited.iter().for_each(|far| far.child.poll_into(&mut fds));
-    match poll(&mut fds, Some(&timespec(left))) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(LaunchError::Kernel("wait for the agents on other hosts", error.into())),
-    }
+    kernel("wait for the agents on other hosts", wait_for(&mut fds, Some(left))).map(drop)
 }
 
 /// The signal by which the user ends the job before it runs.

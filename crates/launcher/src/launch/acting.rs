@@ -34,7 +34,7 @@ impl Launcher<'_> {
                 Action::Over(processes) => self.release_job(processes),
                 Action::Forget(processes) => self.forget(processes),
                 Action::ReportFailure { firsts, code, text } => {
-                    self.report_failure_to_others(&firsts, code, &text)
+                    self.links.report_failure(&firsts, code, &text)
                 }
                 Action::Finish(code) => self.end.finish(code),
             }

@@ -201,7 +201,7 @@ impl Launcher<'_> {
             Request::Unpublish { port, service } => {
                 let done = self.ports.unpublish(&service, &port);
                 if done.is_ok() {
-                    self.unpublish_everywhere(&service);
+                    self.links.unpublish(&service);
                 }
                 self.conclude(rank, done.map(|()| (0, String::new())));
             }
@@ -237,7 +237,7 @@ impl Launcher<'_> {
                 self.give_result(rank, numbers);
             }
             Request::Secret { universe } => {
-                let reply = match self.secret_for(universe) {
+                let reply = match self.links.secret_for(universe) {
                     Ok(secret) => Reply::Secret { secret },
                     Err(reason) => Reply::Refused { rank, reason },
                 };
@@ -264,7 +264,7 @@ impl Launcher<'_> {
 
     /// Sends an answer. A process that sends requests without reading the answers loses them.
     pub(super) fn answer(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
-        self.note_answer_in_hold();
+        self.holding.set_unread(true);
         if self.answer_other(rank, reply, fd) || self.answer_far(rank, reply, fd) {
             return;
         }

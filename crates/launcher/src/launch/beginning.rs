@@ -55,7 +55,6 @@ impl<'a, 'w> Beginning<'a, 'w> {
         joiners: Option<Joiners>,
     ) -> StartedRanks<'a> {
         let Beginning { watch: (_, deadline), times, host, branches, .. } = self;
-        let entrance = Some(entrance);
         StartedRanks {
             boot,
             nodes,

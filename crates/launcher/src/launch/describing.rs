@@ -27,7 +27,7 @@ impl Launcher<'_> {
     /// Describes the job to a tool.
     pub(super) fn describe(&mut self, id: u32) {
         match self.why_not_imaged() {
-            Some(reason) => self.refuse_tool(id, reason),
+            Some(reason) => self.entrance.refuse(id, reason),
             None => {
                 let facts = JobFacts {
                     mpirun: std::process::id(),
@@ -50,9 +50,9 @@ impl Launcher<'_> {
                         .unwrap_or_default(),
                     params: checkpoint_params(&self.launch.params),
                 };
-                match self.give_tool(id, &codec::encode(&facts)) {
-                    Ok(()) => self.close_entrant(id),
-                    Err(reason) => self.refuse_tool(id, reason),
+                match self.entrance.give(id, &codec::encode(&facts)) {
+                    Ok(()) => self.entrance.close(id),
+                    Err(reason) => self.entrance.refuse(id, reason),
                 }
             }
         }

@@ -3,11 +3,12 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::launcher::Launcher;
 use super::output::is_ready;
 use crate::job::JobEvent;
+use crate::polling::wait_for;
 
 /// How long output is awaited when the ranks have ended but other processes hold their pipes.
 const DRAIN_GRACE: Duration = Duration::from_millis(200);
@@ -80,7 +81,7 @@ impl Launcher<'_> {
         }
         self.output.end_open_lines();
         // The reader of our output may be slow, and others must not wait for it.
-        self.part_with_others();
+        self.links.part();
         self.flush_sinks()
     }
 
@@ -91,10 +92,7 @@ impl Launcher<'_> {
             let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
             fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
             if fds.len() > 1 {
-                match poll(&mut fds, None) {
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(error) => return Err(error),
-                }
+                wait_for(&mut fds, None)?;
             }
             self.signalled()?;
         }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use oxmpi_abi::FuncId;
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::{RELAYED, Signals, stands_for};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getppid, kill_process};
 use tracing::{debug, info};
 
@@ -15,7 +15,7 @@ use super::binding::Binding;
 use super::ending::Ending;
 use super::entrance::Entrance;
 use super::far::{DeferredEvents, hosts_of, own_node};
-use super::functions::Calling;
+use super::functions::Calls;
 use super::hold::Holding;
 use super::input::Feed;
 use super::links::Links;
@@ -31,6 +31,7 @@ use crate::host::{FromHost, HostLauncher};
 use crate::hosts::branches::{AGENT_ERRORS, AGENT_STREAM, Branches, FURTHER_EVENTS, LIFELINES};
 use crate::hosts::joiners::Joiners;
 use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
+use crate::polling::{self, wait_for};
 use crate::ports::Ports;
 use oxmpi_rt_proto::agent::HostReport;
 
@@ -59,7 +60,7 @@ pub(super) struct Launcher<'a> {
     pub(super) node: Option<u32>,
     pub(super) links: Links,
     /// The listener for later ranks and tools.
-    pub(super) entrance: Option<Entrance>,
+    pub(super) entrance: Entrance,
     /// Answers processes of another launcher's job that come late.
     pub(super) joiners: Option<Joiners>,
     pub(super) ports: Ports,
@@ -69,9 +70,7 @@ pub(super) struct Launcher<'a> {
     pub(super) output: Printer<'static>,
     pub(super) feed: Feed,
     pub(super) standing: Standing,
-    /// The present call of checkpoint functions, and the number of the last call.
-    pub(super) calling: Option<Calling>,
-    pub(super) last_call: u32,
+    pub(super) calls: Calls,
     pub(super) holding: Holding,
     pub(super) end: Ending,
     watch: Option<Instant>,
@@ -114,8 +113,7 @@ impl<'a> Launcher<'a> {
             feed,
             standing: Standing::default(),
             holding: Holding::default(),
-            calling: None,
-            last_call: 0,
+            calls: Calls::default(),
             end: Ending::of(deadline),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
@@ -123,10 +121,12 @@ impl<'a> Launcher<'a> {
             contacts: FirstContacts::of(launch, times, size),
         };
         let listened = launcher.host.listen(signals.as_fd(), SIGNALS, 0);
-        let listened = listened.and_then(|()| launcher.watch_entrance()).and_then(|()| {
-            let joiners = launcher.joiners.as_ref().map(Joiners::events);
-            joiners.map_or(Ok(()), |fd| launcher.host.listen(fd, JOINERS, 0))
-        });
+        let listened = listened
+            .and_then(|()| launcher.host.listen(launcher.entrance.events(), ENTRANCE, 0))
+            .and_then(|()| {
+                let joiners = launcher.joiners.as_ref().map(Joiners::events);
+                joiners.map_or(Ok(()), |fd| launcher.host.listen(fd, JOINERS, 0))
+            });
         if let Err(error) = listened.and_then(|()| launcher.enlist_far(&nodes)) {
             launcher.kill_all();
             return start::kernel("wait for the ranks", Err(error));
@@ -161,7 +161,7 @@ impl<'a> Launcher<'a> {
     /// Runs until all jobs have ended, and leaves no process behind.
     pub(super) fn run_to_the_end(mut self) -> Result<i32, LaunchError> {
         let code = self.run();
-        self.part_with_others();
+        self.links.part();
         self.branches.end();
         self.kill_all();
         start::kernel("wait for the ranks", code)
@@ -239,16 +239,14 @@ impl<'a> Launcher<'a> {
             self.branches.time(),
             self.standing.time(),
             self.host.time(),
-            self.entrance.as_ref().and_then(Entrance::time),
+            self.entrance.time(),
             watchdogs,
             self.library_checks.time(),
             self.contacts.as_ref().map(FirstContacts::time),
             self.output.time(),
         ];
-        let timeout = times.into_iter().flatten().min().map(|t| {
-            let left = t.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
-        });
+        let next = times.into_iter().flatten().min();
+        let left = next.map(|time| time.saturating_duration_since(Instant::now()));
         let stdin = rustix::stdio::stdin();
         let mut fds = vec![PollFd::new(&self.host.events, PollFlags::IN)];
         if !full {
@@ -256,13 +254,11 @@ impl<'a> Launcher<'a> {
         }
         let waiting: Vec<BorrowedFd<'_>> = self.output.waiting().collect();
         fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        fds.extend(self.links.waiting().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
         if self.feed.wants_more() {
             fds.push(PollFd::new(&stdin, PollFlags::IN));
         }
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
+        wait_for(&mut fds, left)?;
         drop(fds);
         self.feed.read(rustix::stdio::stdin(), &mut [0; 4096]);
         if !full {
@@ -273,6 +269,7 @@ impl<'a> Launcher<'a> {
             self.output.pass_half_lines(Instant::now());
         }
         self.take_events(true)?;
+        self.links.write();
         self.output.write();
         // The written output makes room for more.
         self.service_agents();
@@ -283,12 +280,12 @@ impl<'a> Launcher<'a> {
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
         let set = if urgent { &self.host.events } else { &self.host.outputs };
-        for (kind, name) in self.host.take_events(set)? {
+        for (kind, name) in polling::come(set)? {
             match kind {
                 SIGNALS => self.signalled()?,
                 LINK => self.link_ready(name),
                 LAUNCHER_LISTENERS => self.welcome_others(),
-                ENTRANCE => self.welcome_entrants(),
+                ENTRANCE => self.entrance.welcome(&self.host.events),
                 ENTRANT => self.read_entrant(name),
                 AGENT_STREAM => self.far_ready(name as usize),
                 AGENT_ERRORS => self.output.print_bytes(&self.branches.read_errors(name as usize)),
@@ -346,7 +343,7 @@ impl<'a> Launcher<'a> {
     /// Handles the end of a process of this launcher, here or on another host.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
         self.note_contact(rank, seen.stage, true);
-        if self.holding.state.is_some() {
+        if self.holding.is_on() {
             let name = self.job.name(rank);
             self.break_hold(|| format!("{name} has ended"));
         }
@@ -359,7 +356,7 @@ impl<'a> Launcher<'a> {
         self.members.stop(rank);
         self.give_up_call_of(rank);
         self.feed.drop_readers(|of| of == rank);
-        self.forget_services(rank);
+        self.links.forget_services(rank);
         self.ports.ended(rank);
         self.takes_no_step(rank);
         let is_well = self.job.ends_well(exit, seen.stage);
@@ -369,7 +366,7 @@ impl<'a> Launcher<'a> {
             self.handle_after_checks(event);
         } else {
             self.handle_event(event);
-            self.report_end_to_others(rank, is_well);
+            self.links.report_end(rank, is_well);
         }
     }
 

@@ -89,15 +89,15 @@ impl Launcher<'_> {
             let can = self.launch.transport.advice_to_rest();
             let reason =
                 format!("messages over '{name}' cannot be quiesced: start the job with {can}");
-            return self.refuse_tool(id, reason);
+            return self.entrance.refuse(id, reason);
         }
-        if self.holding.state.is_some() || self.rests_for_images() {
+        if self.holding.is_on() || self.rests_for_images() {
             let reason = "images of the job are being made: try again when that is done".into();
-            return self.refuse_tool(id, reason);
+            return self.entrance.refuse(id, reason);
         }
         if self.standing.asker.is_some() || self.standing.processes.is_on() {
             let reason = "messages are being quiesced already: try again when that is done".into();
-            return self.refuse_tool(id, reason);
+            return self.entrance.refuse(id, reason);
         }
         self.await_rest(id, Duration::from_millis(limit_ms.into()), false);
     }
@@ -127,7 +127,7 @@ impl Launcher<'_> {
 
     fn answer_asker(&mut self, reply: &ToolReply) {
         if let Some(asker) = self.standing.asker.take() {
-            self.end_tool(asker.id, reply);
+            self.entrance.end(asker.id, reply);
         }
     }
 
@@ -213,7 +213,7 @@ impl Launcher<'_> {
                 if let Some(asker) = self.standing.asker.take_if(|asker| asker.makes_images) {
                     self.standing.times = None;
                     self.standing.after_images = Some(step);
-                    self.holding.wanted = Some(asker.id);
+                    self.holding.want(asker.id);
                     return;
                 }
                 self.request_step(step, false);

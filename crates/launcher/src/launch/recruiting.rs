@@ -15,7 +15,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::info;
 
 use super::binding::Binding;
-use super::entrance::Entrance;
 use super::input::Inputs;
 use super::launcher::Launcher;
 use super::members::JobMember;
@@ -191,7 +190,7 @@ impl<'a> Launcher<'a> {
             None => self.node,
         };
         places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
-        let way_in = self.entrance.as_ref().and_then(Entrance::way_in);
+        let way_in = self.entrance.way_in();
         Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in }
     }
 

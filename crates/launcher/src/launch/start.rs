@@ -155,7 +155,7 @@ pub(crate) struct StartedRanks<'a> {
     pub(crate) secret: [u8; 32],
     pub(crate) deadline: Option<Deadline>,
     pub(crate) branches: Branches,
-    pub(crate) entrance: Option<Entrance>,
+    pub(crate) entrance: Entrance,
     /// In a job of another launcher.
     pub(crate) joiners: Option<Joiners>,
     pub(crate) times: StartTimes,
@@ -320,7 +320,7 @@ pub(crate) fn adopt(
         secret: draw_secret()?,
         deadline: None,
         branches: Branches::default(),
-        entrance: Some(entrance),
+        entrance,
         joiners: None,
         times: StartTimes::begin(launch),
     })

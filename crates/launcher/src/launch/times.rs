@@ -152,17 +152,30 @@ impl FirstContacts {
     pub(super) fn time(&self) -> Instant {
         self.next
     }
+
+    /// The ranks to check; none before the next check.
+    fn due(&mut self, now: Instant) -> Vec<u32> {
+        if self.next > now {
+            return Vec::new();
+        }
+        let (least, most) = INTERVALS;
+        self.next = now + ((now - self.began) / INTERVAL_PART).clamp(least, most);
+        self.awaited.iter().copied().collect()
+    }
+
+    /// A rank has called MPI_Init on a host.
+    fn note(&mut self, rank: u32, host: &str) {
+        self.times.add(StartPhase::FirstContact);
+        let after = self.began.elapsed();
+        debug!(rank, host, ?after, "a rank has called MPI_Init");
+        self.times.rows[StartPhase::FirstContact as usize].note(host, after);
+    }
 }
 
 impl Launcher<'_> {
     /// Checks which ranks have called MPI_Init, if that is due.
     pub(super) fn check_contacts(&mut self, now: Instant) {
-        let Some(contacts) = self.contacts.as_mut().filter(|contacts| contacts.next <= now) else {
-            return;
-        };
-        let (least, most) = INTERVALS;
-        contacts.next = now + ((now - contacts.began) / INTERVAL_PART).clamp(least, most);
-        let awaited: Vec<u32> = contacts.awaited.iter().copied().collect();
+        let awaited = self.contacts.as_mut().map(|contacts| contacts.due(now)).unwrap_or_default();
         if awaited.iter().any(|rank| self.members.is_far(*rank))
             && self.branches.are_queries_answered()
         {
@@ -184,10 +197,7 @@ impl Launcher<'_> {
         if has_called {
             let host = self.launch.spread.as_ref().and_then(|spread| spread.host(rank));
             let host = host.map_or_else(host::name, |host| host.name.clone());
-            contacts.times.add(StartPhase::FirstContact);
-            let after = contacts.began.elapsed();
-            debug!(rank, host, ?after, "a rank has called MPI_Init");
-            contacts.times.rows[StartPhase::FirstContact as usize].note(&host, after);
+            contacts.note(rank, &host);
         }
         if contacts.awaited.is_empty() {
             self.end_contacts();

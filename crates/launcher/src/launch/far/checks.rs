@@ -84,7 +84,7 @@ impl Launcher<'_> {
             };
             let ended = if let JobEvent::Exited { rank, .. } = event { Some(rank) } else { None };
             self.handle_event(event);
-            ended.into_iter().for_each(|rank| self.report_end_to_others(rank, false));
+            ended.into_iter().for_each(|rank| self.links.report_end(rank, false));
         }
     }
 }

@@ -74,7 +74,7 @@ impl Launcher<'_> {
         let (finished, ranks): (Vec<u32>, Vec<u32>) = stopped.into_iter().partition(is_over);
         self.feed.drop_readers(|rank| ranks.contains(&rank));
         for rank in &ranks {
-            self.forget_services(*rank);
+            self.links.forget_services(*rank);
             self.ports.ended(*rank);
             self.takes_no_step(*rank);
         }
@@ -87,7 +87,7 @@ impl Launcher<'_> {
         if !ranks.is_empty() || !is_below_other {
             self.handle_event(JobEvent::HostLost { host, ranks: ranks.clone(), text });
         }
-        ranks.into_iter().for_each(|rank| self.report_end_to_others(rank, false));
+        ranks.into_iter().for_each(|rank| self.links.report_end(rank, false));
         requests.iter().for_each(|request| self.refuse_addresses(request));
         self.handle_deferred(Instant::now());
     }

@@ -66,7 +66,7 @@ impl Launcher<'_> {
         self.handle_event(JobEvent::Met { ranks: size, name });
         self.links.jobs.insert(here, OtherJob { universe, first, size });
         // Some may have ended before.
-        self.post_to(universe, LinkMessage::Numbered { first, size }.encode(), None);
+        self.links.post_to(universe, LinkMessage::Numbered { first, size }.encode(), None);
         Ok(here + (number - first))
     }
 
