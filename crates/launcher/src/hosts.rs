@@ -9,8 +9,8 @@
 //! | `tree` | which agent starts which, and the answers of branches, without system calls |
 //! | [`opening`] | how the stream to an agent is opened: by a program such as ssh |
 //! | `child` | an agent as the process sees it that has started it |
-//! | `head` | an agent as the head sees it that has started it |
-//! | `branches` | all these agents, and those that have lost such an agent |
+//! | `head` | an agent that the head has started, or that has called it |
+//! | `branches` | all these agents, and those that have lost one as their parent |
 //! | [`agent`] | the agent |
 //! | `callers` | the head's listener for agents that it has not started |
 //! | `encrypted` | a connection until its owner makes a stream of it |

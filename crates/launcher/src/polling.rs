@@ -24,7 +24,7 @@ pub(crate) fn wait_for(
 }
 
 /// The events of a set that have come: the upper and the lower half of their 64 bits.
-pub(crate) fn come(set: impl AsFd) -> rustix::io::Result<Vec<(u64, u32)>> {
+pub(crate) fn events_of(set: impl AsFd) -> rustix::io::Result<Vec<(u64, u32)>> {
     let mut list: Vec<epoll::Event> = Vec::with_capacity(128);
     let spare = rustix::buffer::spare_capacity(&mut list);
     match epoll::wait(set, spare, Some(&timespec(Duration::ZERO))) {
@@ -33,4 +33,24 @@ pub(crate) fn come(set: impl AsFd) -> rustix::io::Result<Vec<(u64, u32)>> {
     }
     let parts = |event: epoll::Event| (event.data.u64() >> 32, event.data.u64() as u32);
     Ok(list.into_iter().map(parts).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::PollFlags;
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_its_time_or_when_a_descriptor_is_ready() {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let data = epoll::EventData::new_u64(7 << 32 | 5);
+        epoll::add(&set, &read, data, epoll::EventFlags::IN).unwrap();
+        let wait = || wait_for(&mut [PollFd::new(&read, PollFlags::IN)], Some(Duration::ZERO));
+        assert_eq!((wait(), events_of(&set)), (Ok(true), Ok(Vec::new())));
+        rustix::io::write(&write, b"x").unwrap();
+        assert_eq!((wait(), events_of(&set)), (Ok(false), Ok(vec![(7, 5)])));
+    }
 }

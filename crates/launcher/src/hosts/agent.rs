@@ -303,7 +303,7 @@ impl<'a> Agent<'a> {
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<Result<(), Over>> {
         let set = if urgent { &self.host.events } else { &self.host.outputs };
-        for (kind, name) in polling::come(set)? {
+        for (kind, name) in polling::events_of(set)? {
             match kind {
                 HEAD_ROOM => self.head.flush(),
                 CHILD => self.child_ready(name as usize),

@@ -104,7 +104,7 @@ impl Joiners {
     /// Accepts connections and reads messages, without waiting.
     pub(crate) fn serve(&mut self) -> io::Result<Vec<JoinerNews>> {
         let mut news = Vec::new();
-        for (kind, number) in polling::come(&self.events)? {
+        for (kind, number) in polling::events_of(&self.events)? {
             match kind {
                 LISTENER => self.welcome()?,
                 NEWCOMER => news.extend(self.read_newcomer(number)),

@@ -526,3 +526,36 @@ fn new_plugs(
         false => Ok(Vec::new()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_answered_and_a_process_that_wants_to_be_a_rank_waits() {
+        let mut entrance = Entrance::open(true).unwrap();
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let tool = local::connect(&entrance.name).unwrap();
+        let _other = local::connect(&entrance.name).unwrap();
+        fdpass::send(&tool, &ToolRequest::Describe.encode(), None).unwrap();
+        entrance.welcome(&events);
+        let (mut bytes, pid) = ([0; MAX_MESSAGE], std::process::id());
+        let (sender, length) = entrance.read(0, &mut bytes).unwrap();
+        assert_eq!((sender, entrance.pid_of(1)), (pid, Some(pid)));
+        assert!(matches!(ToolRequest::decode(&bytes[..length]), Some(ToolRequest::Describe)));
+        assert!(entrance.read(0, &mut bytes).is_none() && entrance.time().is_none());
+        entrance.refuse(0, "not now".into());
+        let (length, _) = fdpass::receive(&tool, &mut bytes).unwrap();
+        let reply = ToolReply::decode(&bytes[..length]);
+        assert!(matches!(reply, Some(ToolReply::Refused { reason }) if reason == "not now"));
+        assert_eq!(entrance.pid_of(0), None);
+
+        let now = Instant::now();
+        entrance.note_wish(1, 5);
+        assert_eq!((entrance.applicants(), entrance.due(now)), (vec![pid], vec![(1, pid, 5)]));
+        assert!(entrance.due(now).is_empty() && entrance.time() == Some(now + CHECK_INTERVAL));
+        assert!(!entrance.has_waited(Duration::from_secs(3600)));
+        entrance.close(1);
+        assert!(entrance.due(now + CHECK_INTERVAL).is_empty());
+    }
+}

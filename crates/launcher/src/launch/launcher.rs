@@ -280,7 +280,7 @@ impl<'a> Launcher<'a> {
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
         let set = if urgent { &self.host.events } else { &self.host.outputs };
-        for (kind, name) in polling::come(set)? {
+        for (kind, name) in polling::events_of(set)? {
             match kind {
                 SIGNALS => self.signalled()?,
                 LINK => self.link_ready(name),

@@ -368,3 +368,52 @@ impl Other {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_wait_for_room_and_keep_their_order() {
+        let (socket, theirs) = fdpass::pair().unwrap();
+        for end in [&socket, &theirs] {
+            rustix::fs::fcntl_setfl(end, rustix::fs::OFlags::NONBLOCK).unwrap();
+        }
+        let mut links = Links::default();
+        let connection = LauncherConnection {
+            peer: local::peer(&socket).unwrap(),
+            socket,
+            wanted: None,
+            universe: Some(7),
+            queue: VecDeque::new(),
+            search: None,
+            limit: Instant::now(),
+            lasts: true,
+            is_closing: false,
+        };
+        links.connections.insert(1, connection);
+        links.others.insert(7, Other { connection: Some(1), ..Other::new(3, 1) });
+        let sent = 5000;
+        for number in 0..sent {
+            links.report_end(number, true);
+        }
+        assert_eq!(links.waiting().count(), 1);
+        let (mut bytes, mut came) = ([0; MAX_MESSAGE], 0);
+        while came < sent {
+            match fdpass::receive(&theirs, &mut bytes) {
+                Ok((length, _)) => {
+                    let message = LinkMessage::decode(&bytes[..length]).unwrap();
+                    assert!(
+                        matches!(message, LinkMessage::Exited { number, .. } if number == came)
+                    );
+                    came += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    links.write();
+                }
+            }
+        }
+        assert_eq!(links.waiting().count(), 0);
+    }
+}

@@ -267,12 +267,15 @@ mod tests {
     use std::os::fd::AsFd as _;
     use std::time::Duration;
 
+    use rustix::fs::MemfdFlags;
+
     use super::*;
     use crate::launch::OutputFiles;
 
     /// Two files in place of standard output and standard error.
     fn files() -> [File; 2] {
-        [0, 1].map(|_| File::from(rustix::fs::memfd_create("out", Default::default()).unwrap()))
+        let new = |_| rustix::fs::memfd_create("out", MemfdFlags::CLOEXEC).unwrap();
+        [0, 1].map(new).map(File::from)
     }
 
     fn text(mut file: &File) -> String {
@@ -363,10 +366,8 @@ mod tests {
         let pattern = Some("/dev/full".into());
         let of = OutputFiles { patterns: [pattern, None], print: false };
         for filed in [false, true] {
-            let mut printer = printer(
-                OutputStyle::default(),
-                &[full.try_clone().unwrap(), error.try_clone().unwrap()],
-            );
+            let outputs = [full.try_clone().unwrap(), error.try_clone().unwrap()];
+            let mut printer = printer(OutputStyle::default(), &outputs);
             printer.write_to(filed.then(|| Files::new(&of)));
             let named = Named { rank: "0", node: None, host: "a" };
             assert_eq!(printer.open_files(0, named), None);

@@ -369,21 +369,10 @@ fn take_over(
     }
     let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
     let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
-    let peer = Some(peer);
     let clock_ahead_ns =
         clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
-    let rank = RankProcess {
-        process,
-        segment,
-        segment_fd,
-        control,
-        peer,
-        starter: RankStarter::Own,
-        clock_ahead_ns,
-        postboxes: None,
-        nested: None,
-    };
-    Ok((rank, Plug { alarm, ..plug }))
+    let rank = RankProcess::new(process, (segment, segment_fd), control, RankStarter::Own);
+    Ok((RankProcess { peer: Some(peer), clock_ahead_ns, ..rank }, Plug { alarm, ..plug }))
 }
 
 /// The offset of a process's monotonic clock to the kernel's (time_namespaces(7)).

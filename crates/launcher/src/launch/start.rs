@@ -107,6 +107,26 @@ pub(crate) struct Nested {
 }
 
 impl RankProcess {
+    /// A process that has its segment, and one end of `control`.
+    pub(super) fn new(
+        process: Process,
+        (segment, segment_fd): (Arc<Segment>, OwnedFd),
+        control: OwnedFd,
+        starter: RankStarter,
+    ) -> RankProcess {
+        RankProcess {
+            process,
+            segment,
+            segment_fd,
+            control,
+            peer: None,
+            starter,
+            clock_ahead_ns: 0,
+            postboxes: None,
+            nested: None,
+        }
+    }
+
     pub(crate) fn is_child(&self) -> bool {
         self.starter == RankStarter::Own
     }
@@ -215,17 +235,8 @@ impl NewSegment {
         let reply = Reply::Segment { rank: self.mapped.boot().rank, contact: None };
         fdpass::send(&control, &reply.encode(), Some(self.fd.as_fd()))
             .map_err(|error| LaunchError::Kernel("make a process a rank", error))?;
-        Ok(RankProcess {
-            process,
-            segment: self.mapped,
-            segment_fd: self.fd,
-            control,
-            peer: None,
-            starter: RankStarter::OtherLauncher,
-            clock_ahead_ns: 0,
-            postboxes: None,
-            nested: None,
-        })
+        let segment = (self.mapped, self.fd);
+        Ok(RankProcess::new(process, segment, control, RankStarter::OtherLauncher))
     }
 }
 
@@ -296,17 +307,7 @@ pub(crate) fn adopt(
     let guard = Guard::start_for(pidfd.as_fd(), &has_left);
     let process = Process { pid, pidfd };
     let boot = *segment.boot();
-    let rank = RankProcess {
-        process,
-        segment,
-        segment_fd,
-        control,
-        peer: None,
-        starter: RankStarter::User,
-        clock_ahead_ns: 0,
-        postboxes: None,
-        nested: None,
-    };
+    let rank = RankProcess::new(process, (segment, segment_fd), control, RankStarter::User);
     let (entrance, node) = (Entrance::open(true)?, boot.node.unwrap_or(0));
     let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
     host.take_guard(guard)?;
@@ -574,18 +575,8 @@ fn start_one(
     }
     let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
     let peer = rustix::fs::fstat(&theirs).ok().map(|socket| socket.st_ino);
-    let rank = RankProcess {
-        process,
-        segment: made.mapped,
-        segment_fd: made.fd,
-        control,
-        peer,
-        starter: RankStarter::Own,
-        clock_ahead_ns: 0,
-        postboxes: None,
-        nested: None,
-    };
-    Ok((rank, [Some(out), Some(err)]))
+    let rank = RankProcess::new(process, (made.mapped, made.fd), control, RankStarter::Own);
+    Ok((RankProcess { peer, ..rank }, [Some(out), Some(err)]))
 }
 
 /// Raises the limit on open files for `size` ranks, of which `here` are on this host, and

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn events_wait_for_reports_or_their_limit_and_keep_their_order() {
         let (mut all, now) = (DeferredEvents::default(), Instant::now());
-        let event = |code| JobEvent::Signal(code);
+        let event = JobEvent::Signal;
         assert_eq!(all.pass(event(1)), Some(event(1)));
         all.add(event(2), now);
         all.add(event(3), now + CHECK_GRACE / 2);
