@@ -25,7 +25,7 @@ use oxmpi_rt_proto::agent::{
     DownRoute, FromAgent, HostOrder, Receivers, StreamError, ToAgent, UpRoute,
 };
 
-pub(crate) use self::start::{Asked, PATIENCE, RESTORING};
+pub(crate) use self::start::{AnswerRound, PATIENCE, RESTORING};
 
 /// Kinds of events of the head.
 pub(crate) const AGENT_STREAM: u64 = OTHER_EVENTS;

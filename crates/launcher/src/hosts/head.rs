@@ -9,7 +9,7 @@ use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
-use super::branches::Asked;
+use super::branches::AnswerRound;
 use super::child::{Child, FromChild, host_error};
 use super::pieces::{FileSender, PIECES_WAITING};
 use crate::launch::{App, Deadline, Launch, LaunchError, kernel};
@@ -249,38 +249,38 @@ impl RemoteAgent {
     }
 
     /// Reads, and handles messages until the answer comes. Returns whether it has come.
-    pub(super) fn read_answer(&mut self, asked: &Asked) -> Result<bool, LaunchError> {
-        if !asked.is_of_spawn {
+    pub(super) fn read_answer(&mut self, answers: &AnswerRound) -> Result<bool, LaunchError> {
+        if !answers.is_of_spawn {
             // What an agent says while ranks run is printed.
             self.child.read_errors();
         }
         let ended = self.child.read();
         // Messages before the end count.
-        match (self.take_answer(asked)?, ended) {
+        match (self.take_answer(answers)?, ended) {
             (true, _) => Ok(true),
             (false, None) => Ok(false),
-            (false, Some(_)) if asked.is_of_spawn => Err(lost(&self.child.host)),
+            (false, Some(_)) if answers.is_of_spawn => Err(lost(&self.child.host)),
             (false, Some(error)) => Err(self.child.why_ended(error)),
         }
     }
 
-    fn take_answer(&mut self, asked: &Asked) -> Result<bool, LaunchError> {
+    fn take_answer(&mut self, answers: &AnswerRound) -> Result<bool, LaunchError> {
         if self.report.is_some() {
             return Ok(true);
         }
-        if asked.round == BranchRound::Reached && self.child.hosts.len() == 1 {
+        if answers.round == BranchRound::Reached && self.child.hosts.len() == 1 {
             let has_greeted = self.child.greets();
             let has_greeted = has_greeted.map_err(|error| self.child.senseless(&error))?;
             self.report = has_greeted.then(|| self.child.reached());
             return Ok(has_greeted);
         }
-        let runs = asked.is_of_spawn;
+        let runs = answers.is_of_spawn;
         while let Some((route, message)) =
             self.read_next().map_err(|error| self.child.senseless(&error))?
         {
             let host = |node| self.child.name_of(node).to_string();
             match message {
-                FromAgent::Report { round, mut report } if round == asked.round => {
+                FromAgent::Report { round, mut report } if round == answers.round => {
                     self.relays.append(&mut report.relays);
                     if round == BranchRound::Reached {
                         report.add(self.child.reached());
@@ -288,7 +288,7 @@ impl RemoteAgent {
                     self.report = Some(*report);
                     return Ok(true);
                 }
-                FromAgent::Failed { base, is_program, text } if base >= asked.base() => {
+                FromAgent::Failed { base, is_program, text } if base >= answers.base() => {
                     return Err(LaunchError::Host { host: host(route.node), is_program, text });
                 }
                 // About an earlier spawn, which has failed elsewhere.
@@ -306,7 +306,7 @@ impl RemoteAgent {
                 }
                 FromAgent::Alive { .. } if !runs => {}
                 // Ranks of a host may run before the answer of the whole branch is complete.
-                message if runs || matches!(asked.round, BranchRound::Started { .. }) => {
+                message if runs || matches!(answers.round, BranchRound::Started { .. }) => {
                     self.held.push_back((route, message));
                 }
                 _ => {

@@ -9,7 +9,7 @@ use super::Deadline;
 const CHECKPOINTED: i32 = 75;
 
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct JobEnd {
     /// The time limit of the job (`--timeout`).
     limit: Option<Instant>,
     /// When the state machine continues to end the processes.
@@ -21,10 +21,10 @@ pub(super) struct Ending {
     interrupted: Option<i32>,
 }
 
-impl Ending {
-    pub(super) fn of(deadline: Option<Deadline>) -> Ending {
+impl JobEnd {
+    pub(super) fn of(deadline: Option<Deadline>) -> JobEnd {
         let limit = deadline.map(|deadline| Instant::now() + deadline.left());
-        Ending { limit, ..Ending::default() }
+        JobEnd { limit, ..JobEnd::default() }
     }
 
     pub(super) fn time(&self) -> Option<Instant> {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_limit_is_over_once_and_none_is_left_when_the_ranks_have_ended() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
-        let mut end = Ending { limit: Some(now + second), ..Ending::default() };
+        let mut end = JobEnd { limit: Some(now + second), ..JobEnd::default() };
         assert_eq!(end.time_left(now + 3 * second), Some(Duration::ZERO));
         assert!(!end.is_late(now) && !end.take_limit(now) && end.is_late(now + second));
         assert!(end.take_limit(now + second) && !end.take_limit(now + second));

@@ -12,7 +12,7 @@ use rustix::process::{Signal, getppid, kill_process};
 use tracing::{debug, info};
 
 use super::binding::Binding;
-use super::ending::Ending;
+use super::ending::JobEnd;
 use super::entrance::Entrance;
 use super::far::{DeferredEvents, hosts_of, own_node};
 use super::functions::Calls;
@@ -20,7 +20,7 @@ use super::hold::Holding;
 use super::input::Feed;
 use super::links::Links;
 use super::loaded::LibraryChecks;
-use super::members::{JobMember, Members};
+use super::members::{JobMember, JobMembers};
 use super::printing::Printer;
 use super::quiesce::Standing;
 use super::start::{RankProcess, StartedRanks, app_of};
@@ -47,7 +47,7 @@ pub(super) struct Launcher<'a> {
     pub(super) launch: &'a Launch,
     pub(super) job: Jobs,
     pub(super) signals: &'a Signals,
-    pub(super) members: Members,
+    pub(super) members: JobMembers,
     /// The processes of this host, and the events that this process waits for.
     pub(super) host: HostLauncher<'a>,
     /// The agents on other hosts.
@@ -72,7 +72,7 @@ pub(super) struct Launcher<'a> {
     pub(super) standing: Standing,
     pub(super) calls: Calls,
     pub(super) holding: Holding,
-    pub(super) end: Ending,
+    pub(super) end: JobEnd,
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
     pub(super) library_checks: LibraryChecks,
@@ -97,7 +97,7 @@ impl<'a> Launcher<'a> {
                 .below_other(joiners.is_some())
                 .spread_over(hosts_of(launch, &name)),
             signals,
-            members: Members::default(),
+            members: JobMembers::default(),
             branches,
             deferred: DeferredEvents::default(),
             boot,
@@ -114,7 +114,7 @@ impl<'a> Launcher<'a> {
             standing: Standing::default(),
             holding: Holding::default(),
             calls: Calls::default(),
-            end: Ending::of(deadline),
+            end: JobEnd::of(deadline),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
             library_checks: LibraryChecks::begin(),

@@ -193,7 +193,7 @@ impl Links {
         behind.map(|connection| connection.socket.as_fd())
     }
 
-    /// Sends the waiting messages, as far as there is room.
+    /// Sends the messages that wait, until a connection has no room for more.
     pub(super) fn write(&mut self) {
         self.connections.values_mut().for_each(LauncherConnection::flush);
     }

@@ -41,7 +41,7 @@ impl JobMember {
 
 /// The processes, by their numbers.
 #[derive(Debug, Default)]
-pub(super) struct Members {
+pub(super) struct JobMembers {
     all: BTreeMap<u32, JobMember>,
     /// The parent of each spawned job, by the number of its first process.
     parents: HashMap<u32, Parent>,
@@ -51,7 +51,7 @@ pub(super) struct Members {
     finishing: Vec<u32>,
 }
 
-impl Members {
+impl JobMembers {
     pub(super) fn add(&mut self, number: u32, member: JobMember) {
         self.all.insert(number, member);
     }
@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     /// Rank 0 is of this host, 1 to 3 are on nodes 1 to 3 of branch 0, and 4 is in branch 1.
-    fn members() -> Members {
-        let mut members = Members::default();
+    fn members() -> JobMembers {
+        let mut members = JobMembers::default();
         let homes = [(None, 0), (Some(0), 1), (Some(0), 2), (Some(0), 3), (Some(1), 4)];
         for (number, home) in (0..).zip(homes) {
             members.add(number, JobMember::new(home, 100 + number, 0));

@@ -173,7 +173,7 @@ impl<'a> Printer<'a> {
         self.sinks[1].write();
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes the bytes that wait, until an output has no room for more.
     pub(super) fn write(&mut self) {
         self.sinks.iter_mut().for_each(Sink::write);
     }
@@ -183,7 +183,7 @@ impl<'a> Printer<'a> {
         self.sinks.iter().filter_map(Sink::waiting)
     }
 
-    /// Whether so much waits that no further output is to be read.
+    /// Whether no further output is to be read, as too many bytes wait.
     pub(super) fn is_full(&self) -> bool {
         self.sinks.iter().any(Sink::is_full)
     }

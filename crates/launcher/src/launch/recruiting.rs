@@ -214,14 +214,14 @@ impl<'a> Launcher<'a> {
         message: &ToAgent,
         round: BranchRound,
     ) -> Result<(), String> {
-        let mut asked = self.branches.ask_for_spawn((agents, nodes), message, round);
-        while !self.branches.have_answered(&mut asked).map_err(text_of)? {
+        let mut answers = self.branches.ask_for_spawn((agents, nodes), message, round);
+        while !self.branches.have_answered(&mut answers).map_err(text_of)? {
             let now = Instant::now();
             if self.is_to_end(now) {
                 return Err("the job is about to end".into());
             }
             let left = self.end.time_left(now);
-            self.branches.wait(&asked, self.signals, left).map_err(text_of)?;
+            self.branches.wait(&answers, self.signals, left).map_err(text_of)?;
             self.signalled().map_err(|error| io::Error::from(error).to_string())?;
             for at in agents {
                 self.output.print_bytes(&self.branches.read_errors(*at));

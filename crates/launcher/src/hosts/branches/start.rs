@@ -24,7 +24,7 @@ pub(crate) const RESTORING: Duration = Duration::from_secs(3600);
 const SPAWNING: Duration = Duration::from_secs(30);
 
 /// A question to branches, until all have answered.
-pub(crate) struct Asked {
+pub(crate) struct AnswerRound {
     pub(crate) round: BranchRound,
     /// Whether ranks run, whose messages are handled later.
     pub(crate) is_of_spawn: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
     end: Instant,
 }
 
-impl Asked {
+impl AnswerRound {
     /// The first rank of the job that starts.
     pub(crate) fn base(&self) -> u32 {
         match self.round {
@@ -83,8 +83,8 @@ impl Branches {
             children.extend(step.open(hosts, launch, (signals, deadline))?);
         }
         let mut branches = Branches::new(launch, children);
-        let asked = branches.begin_round(BranchRound::Reached, None, PATIENCE);
-        branches.await_all(asked, (signals, deadline))?;
+        let answers = branches.begin_round(BranchRound::Reached, None, PATIENCE);
+        branches.await_all(answers, (signals, deadline))?;
         Ok(branches)
     }
 
@@ -104,8 +104,8 @@ impl Branches {
         let number = numbered(self.numbers.as_deref(), message);
         let bytes = message.encode(&DownRoute { to: Receivers::All, round: Some(round), number });
         self.iter_mut().for_each(|far| far.child.post_frame(number, &bytes));
-        let asked = self.begin_round(round, None, patience);
-        self.await_all(asked, watch)
+        let answers = self.begin_round(round, None, patience);
+        self.await_all(answers, watch)
     }
 
     /// Sends a message about a spawn to the agents of some hosts (of branches with these indices).
@@ -114,9 +114,9 @@ impl Branches {
         (branches, nodes): (&[usize], &[u32]),
         message: &ToAgent,
         round: BranchRound,
-    ) -> Asked {
-        for far in branches.iter().copied() {
-            if let Some(far) = self.get_mut(far) {
+    ) -> AnswerRound {
+        for at in branches {
+            if let Some(far) = self.get_mut(*at) {
                 far.child.post(message, Receivers::Nodes(nodes.to_vec()), Some(round));
             }
         }
@@ -129,65 +129,65 @@ impl Branches {
         round: BranchRound,
         of_spawn: Option<&[usize]>,
         patience: Duration,
-    ) -> Asked {
+    ) -> AnswerRound {
         self.iter_mut().for_each(|far| far.report = None);
         let awaited = of_spawn.map_or_else(|| (0..self.all.len()).collect(), <[usize]>::to_vec);
         let (is_of_spawn, end) = (of_spawn.is_some(), Instant::now() + patience);
-        Asked { round, is_of_spawn, awaited, patience, end }
+        AnswerRound { round, is_of_spawn, awaited, patience, end }
     }
 
     /// Handles what has come. Returns whether all have answered.
-    pub(crate) fn have_answered(&mut self, asked: &mut Asked) -> Result<bool, LaunchError> {
-        for at in std::mem::take(&mut asked.awaited) {
+    pub(crate) fn have_answered(&mut self, answers: &mut AnswerRound) -> Result<bool, LaunchError> {
+        for at in std::mem::take(&mut answers.awaited) {
             let gone = || LaunchError::AgentLost("the agent of a host is lost".into());
             let far = self.get_mut(at).ok_or_else(gone)?;
-            if far.read_answer(asked)? {
+            if far.read_answer(answers)? {
                 far.note_slowest();
                 let (host, took) = (&far.child.host, far.slowest.0);
-                info!(host, ?took, "an agent has {}", done(asked.round));
+                info!(host, ?took, "an agent has {}", done(answers.round));
             } else {
-                asked.awaited.push(at);
+                answers.awaited.push(at);
             }
         }
-        Ok(asked.awaited.is_empty())
+        Ok(answers.awaited.is_empty())
     }
 
     /// Waits for answers once, for this time at most; an error if they are late.
     pub(crate) fn wait(
         &mut self,
-        asked: &Asked,
+        answers: &AnswerRound,
         signals: &Signals,
         left: Option<Duration>,
     ) -> Result<(), LaunchError> {
-        let until_late = asked.end.saturating_duration_since(Instant::now());
-        asked.awaited.iter().for_each(|at| {
+        let until_late = answers.end.saturating_duration_since(Instant::now());
+        answers.awaited.iter().for_each(|at| {
             self.get_mut(*at).into_iter().for_each(|far| far.child.stream.flush());
         });
-        let awaited: Vec<&RemoteAgent> = self.awaited(asked).collect();
+        let awaited: Vec<&RemoteAgent> = self.awaited(answers).collect();
         match awaited.first() {
-            Some(late) if until_late.is_zero() => Err(late.is_late(asked)),
+            Some(late) if until_late.is_zero() => Err(late.is_late(answers)),
             _ => wait(&awaited, signals, left.map_or(until_late, |left| left.min(until_late))),
         }
     }
 
-    fn awaited(&self, asked: &Asked) -> impl Iterator<Item = &RemoteAgent> {
-        asked.awaited.iter().filter_map(|at| self.get(*at))
+    fn awaited(&self, answers: &AnswerRound) -> impl Iterator<Item = &RemoteAgent> {
+        answers.awaited.iter().filter_map(|at| self.get(*at))
     }
 
     fn await_all(
         &mut self,
-        mut asked: Asked,
+        mut answers: AnswerRound,
         (signals, deadline): Watch<'_>,
     ) -> Result<(), LaunchError> {
-        while !self.have_answered(&mut asked)? {
+        while !self.have_answered(&mut answers)? {
             if let Some(Deadline { time, .. }) = deadline.filter(|limit| limit.left().is_zero()) {
-                let awaited: Vec<&RemoteAgent> = self.awaited(&asked).collect();
+                let awaited: Vec<&RemoteAgent> = self.awaited(&answers).collect();
                 return Err(LaunchError::TimedOut {
                     time,
-                    text: still_awaited(&awaited, asked.round),
+                    text: still_awaited(&awaited, answers.round),
                 });
             }
-            self.wait(&asked, signals, deadline.map(|deadline| deadline.left()))?;
+            self.wait(&answers, signals, deadline.map(|deadline| deadline.left()))?;
             if let Some(number) = interrupted(signals) {
                 return Err(LaunchError::Interrupted(number));
             }
@@ -233,9 +233,9 @@ impl Branches {
 
 impl RemoteAgent {
     /// The error about an answer that has not come.
-    fn is_late(&self, asked: &Asked) -> LaunchError {
-        let (seconds, shown) = (asked.patience.as_secs(), &self.child.shown);
-        let text = match asked.is_of_spawn {
+    fn is_late(&self, answers: &AnswerRound) -> LaunchError {
+        let (seconds, shown) = (answers.patience.as_secs(), &self.child.shown);
+        let text = match answers.is_of_spawn {
             true => format!("its agent has not answered for {seconds} s"),
             false => format!(
                 "the agent there has not answered for {seconds} s; it was started by '{shown}'\n  Next:    try that command by \
