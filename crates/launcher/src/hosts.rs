@@ -10,7 +10,7 @@
 //! | [`opening`] | how the stream to an agent is opened: by a program such as ssh |
 //! | `child` | an agent as the process sees it that has started it |
 //! | `head` | an agent that the head has started, or that has called it |
-//! | `branches` | all agents of the head, and those whose parent is lost |
+//! | `branches` | all agents of the head, and the agents that have lost their parent |
 //! | [`agent`] | the agent |
 //! | `callers` | the head's listener for agents that it has not started |
 //! | `encrypted` | a connection until its owner makes a stream of it |
