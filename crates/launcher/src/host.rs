@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::spawn::{Guard, Signals};
 use oxmpi_wire::relay::Order as RelayOrder;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::process::Signal;
 use tracing::{debug, info, trace};
 
@@ -400,18 +400,6 @@ impl<'a> HostLauncher<'a> {
         }
     }
 
-    /// The events that have come, with their kinds and names.
-    pub(crate) fn take_events(&self, set: &OwnedFd) -> rustix::io::Result<Vec<(u64, u32)>> {
-        let mut list = Vec::with_capacity(128);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-        let parts = |event: epoll::Event| (event.data.u64() >> 32, event.data.u64() as u32);
-        Ok(list.into_iter().map(parts).collect())
-    }
-
     /// Handles an event of this host; `room`: the bytes of output that may be read.
     pub(crate) fn ready(&mut self, kind: u64, name: u32, room: u64) -> rustix::io::Result<()> {
         match kind {
@@ -584,8 +572,8 @@ impl<'a> HostLauncher<'a> {
 
     fn relay_ended(&mut self, node: u32) -> rustix::io::Result<()> {
         self.read_relay(node);
-        if let Some((pid, exit)) = self.relays.take_end(node, &self.events)? {
-            self.report(HostReport::RelayEnded { node, pid: pid.cast_unsigned(), exit });
+        if let Some((pid, exit, why)) = self.relays.take_end(node, &self.events)? {
+            self.report(HostReport::RelayEnded { node, pid: pid.cast_unsigned(), exit, why });
         }
         Ok(())
     }

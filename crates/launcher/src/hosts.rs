@@ -9,7 +9,8 @@
 //! | `tree` | which agent starts which, and the answers of branches, without system calls |
 //! | [`opening`] | how the stream to an agent is opened: by a program such as ssh |
 //! | `child` | an agent as the process sees it that has started it |
-//! | `head` | the head's side until the ranks run; after that the launcher's (`launch/far.rs`) |
+//! | `head` | an agent that the head has started, or that has called it |
+//! | `branches` | all agents of the head, and the agents that have lost their parent |
 //! | [`agent`] | the agent |
 //! | `callers` | the head's listener for agents that it has not started |
 //! | `encrypted` | a connection until its owner makes a stream of it |
@@ -26,6 +27,7 @@
 //! ends its ranks, and so do the agents below it.
 
 pub mod agent;
+pub(crate) mod branches;
 pub mod callers;
 pub(crate) mod child;
 pub(crate) mod encrypted;

@@ -11,10 +11,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use oxmpi_sys::{fdpass, local};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvFlags, recv};
+use serde::de::DeserializeOwned;
 
+use crate::polling::timespec;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_client::control::MAX_MESSAGE;
@@ -68,26 +70,22 @@ pub enum InquiryError {
 /// supervisor, a process that makes checkpoints, or of `oxmpi restart`. An error also if the job
 /// cannot be imaged now.
 pub fn job_of(pid: u32) -> Result<JobFacts, InquiryError> {
-    let (pid, name) = launcher_of(pid)?;
-    let bytes = given(&connect(&name, pid)?, pid, &ToolRequest::Describe, PATIENCE)?;
-    codec::decode(&bytes).ok_or(InquiryError::Nonsense(pid))
+    ToolConnection::with(pid)?.decoded(&ToolRequest::Describe, PATIENCE)
 }
 
 /// Quiesces the messages of the job of this `mpirun` and makes their connections anew, within
 /// `limit`. Returns a line for the user. An error also if the job does not support it, or processes
 /// have not come to rest in that time.
 pub fn quiesce(pid: u32, limit: Duration) -> Result<String, InquiryError> {
-    let (pid, name) = launcher_of(pid)?;
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
     let request = ToolRequest::Quiesce { limit_ms };
-    done(&connect(&name, pid)?, pid, &request, limit.saturating_add(PATIENCE))
+    ToolConnection::with(pid)?.done(&request, limit.saturating_add(PATIENCE))
 }
 
 /// A job whose processes are held as long as this value lives.
 #[derive(Debug)]
 pub struct Hold {
-    pid: u32,
-    socket: OwnedFd,
+    mpirun: ToolConnection,
     held: Held,
     bytes: Vec<u8>,
     refusal: OnceLock<String>,
@@ -98,13 +96,12 @@ pub struct Hold {
 /// continue when this process and all CRIUs that it has started have ended, for any reason. An
 /// error also if the job cannot be held, or not now.
 pub fn hold(pid: u32) -> Result<Hold, InquiryError> {
-    let (pid, name) = launcher_of(pid)?;
-    let socket = connect(&name, pid)?;
-    let bytes = given(&socket, pid, &ToolRequest::Hold, HOLDING)?;
-    let held = Held::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
-    let inherited = fcntl_setfd(&socket, FdFlags::empty());
-    inherited.map_err(|error| InquiryError::Unreachable(pid, error.into()))?;
-    Ok(Hold { pid, socket, held, bytes, refusal: OnceLock::new() })
+    let mpirun = ToolConnection::with(pid)?;
+    let bytes = mpirun.given(&ToolRequest::Hold, HOLDING)?;
+    let held = Held::decode(&bytes).ok_or(InquiryError::Nonsense(mpirun.pid))?;
+    let inherited = fcntl_setfd(&mpirun.socket, FdFlags::empty());
+    inherited.map_err(|error| InquiryError::Unreachable(mpirun.pid, error.into()))?;
+    Ok(Hold { mpirun, held, bytes, refusal: OnceLock::new() })
 }
 
 impl Hold {
@@ -125,8 +122,8 @@ impl Hold {
         }
         let mut bytes = [0; MAX_MESSAGE];
         // Peeks, as answers are read by the function that has sent the request.
-        match recv(&self.socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => Err(InquiryError::Ended(self.pid).to_string()),
+        match recv(&self.mpirun.socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(InquiryError::Ended(self.mpirun.pid).to_string()),
             Ok((read, _)) => match ToolReply::decode(&bytes[..read]) {
                 Some(ToolReply::Refused { reason }) => Err(reason),
                 _ => Ok(()),
@@ -138,13 +135,12 @@ impl Hold {
     /// Images the processes on other hosts there, in a directory in the form that their agents'
     /// program reads. Returns the agents' results by host. Has no practical time limit.
     pub fn image_far(&self, place: ImagePlace) -> Result<FarImages, InquiryError> {
-        match given(&self.socket, self.pid, &ToolRequest::ImageFar { place }, IMAGING) {
-            Ok(bytes) => codec::decode(&bytes).ok_or(InquiryError::Nonsense(self.pid)),
+        match self.mpirun.decoded(&ToolRequest::ImageFar { place }, IMAGING) {
             Err(InquiryError::Refused(reason)) => {
                 let reason = self.refusal.get_or_init(|| reason);
                 Err(InquiryError::Refused(reason.clone()))
             }
-            Err(error) => Err(error),
+            images => images,
         }
     }
 
@@ -152,35 +148,28 @@ impl Hold {
     /// [`InquiryError::Refused`]: the processes were not held throughout, and the images are
     /// invalid.
     pub fn imaged(&self, ends: bool) -> Result<(), InquiryError> {
-        self.say(&ToolRequest::Imaged { ends })
+        self.mpirun.done(&ToolRequest::Imaged { ends }, PATIENCE).map(drop)
     }
 
     /// Ends the job, whose checkpoint is in `set`. After an error the job continues.
     pub fn end(self, set: &Path) -> Result<(), InquiryError> {
-        self.say(&ToolRequest::EndHeld { set: set.display().to_string() })
-    }
-
-    fn say(&self, request: &ToolRequest) -> Result<(), InquiryError> {
-        done(&self.socket, self.pid, request, PATIENCE).map(drop)
+        self.mpirun.end(set)
     }
 }
 
 /// A job whose program has saved its state by functions of its own.
 #[derive(Debug)]
 pub struct Saved {
-    pid: u32,
-    socket: OwnedFd,
+    mpirun: ToolConnection,
     layout: Layout,
 }
 
 /// Calls the checkpoint functions of the program of this `mpirun`'s job that save its state, and
 /// waits for them. An error also if the job has no such functions, or one has not returned 0.
 pub fn save(pid: u32) -> Result<Saved, InquiryError> {
-    let (pid, name) = launcher_of(pid)?;
-    let socket = connect(&name, pid)?;
-    let bytes = given(&socket, pid, &ToolRequest::CallFunctions { saves: true }, IMAGING)?;
-    let layout = codec::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
-    Ok(Saved { pid, socket, layout })
+    let mpirun = ToolConnection::with(pid)?;
+    let layout = mpirun.decoded(&ToolRequest::CallFunctions { saves: true }, IMAGING)?;
+    Ok(Saved { mpirun, layout })
 }
 
 impl Saved {
@@ -192,16 +181,12 @@ impl Saved {
     /// Calls the functions that continue the program, as its checkpoint is on disk. An error also
     /// if one has not returned 0.
     pub fn go_on(self) -> Result<(), InquiryError> {
-        self.say(&ToolRequest::CallFunctions { saves: false }, IMAGING)
+        self.mpirun.done(&ToolRequest::CallFunctions { saves: false }, IMAGING).map(drop)
     }
 
     /// Ends the job, as its checkpoint is on disk. After an error the job continues.
     pub fn end(self, set: &Path) -> Result<(), InquiryError> {
-        self.say(&ToolRequest::EndHeld { set: set.display().to_string() }, PATIENCE)
-    }
-
-    fn say(&self, request: &ToolRequest, patience: Duration) -> Result<(), InquiryError> {
-        done(&self.socket, self.pid, request, patience).map(drop)
+        self.mpirun.end(set)
     }
 }
 
@@ -293,81 +278,96 @@ fn entrance_in(table: &str, sockets: &[String]) -> Option<String> {
     })
 }
 
-/// Sends a request whose answer is a text for the user.
-fn done(
-    socket: &OwnedFd,
+/// A connection with the launcher of a job.
+#[derive(Debug)]
+struct ToolConnection {
+    /// The launcher's process number.
     pid: u32,
-    request: &ToolRequest,
-    patience: Duration,
-) -> Result<String, InquiryError> {
-    match question(socket, pid, request, patience)? {
-        (ToolReply::Done { text }, _) => Ok(text),
-        _ => Err(InquiryError::Nonsense(pid)),
-    }
+    socket: OwnedFd,
 }
 
-/// Sends a request whose answer comes in a file.
-fn given(
-    socket: &OwnedFd,
-    pid: u32,
-    request: &ToolRequest,
-    patience: Duration,
-) -> Result<Vec<u8>, InquiryError> {
-    match question(socket, pid, request, patience)? {
-        (ToolReply::Given, Some(fd)) => {
-            blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))
+impl ToolConnection {
+    /// Connects with the launcher for a process number.
+    fn with(pid: u32) -> Result<ToolConnection, InquiryError> {
+        let (pid, name) = launcher_of(pid)?;
+        let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
+        let unreachable = |error: io::Error| {
+            if error.kind() == io::ErrorKind::ConnectionRefused
+                && network("self") != network(&pid.to_string())
+            {
+                return InquiryError::Elsewhere(pid);
+            }
+            InquiryError::Unreachable(pid, error)
+        };
+        let socket = local::connect(&name).map_err(unreachable)?;
+        if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
+            return Err(unreachable(io::Error::other(
+                "a process of another user listens under its name",
+            )));
         }
-        _ => Err(InquiryError::Nonsense(pid)),
+        Ok(ToolConnection { pid, socket })
     }
-}
 
-fn connect(name: &str, pid: u32) -> Result<OwnedFd, InquiryError> {
-    let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
-    let unreachable = |error: io::Error| {
-        if error.kind() == io::ErrorKind::ConnectionRefused
-            && network("self") != network(&pid.to_string())
-        {
-            return InquiryError::Elsewhere(pid);
-        }
-        InquiryError::Unreachable(pid, error)
-    };
-    let socket = local::connect(name).map_err(unreachable)?;
-    if local::peer(&socket).map_err(unreachable)?.pid.cast_unsigned() != pid {
-        return Err(unreachable(io::Error::other(
-            "a process of another user listens under its name",
-        )));
+    /// Ends the job, whose checkpoint is in `set`.
+    fn end(&self, set: &Path) -> Result<(), InquiryError> {
+        let set = set.display().to_string();
+        self.done(&ToolRequest::EndHeld { set }, PATIENCE).map(drop)
     }
-    Ok(socket)
-}
 
-/// Sends a request, and waits for the reply, which may have a descriptor. A refusal is an error.
-fn question(
-    socket: &OwnedFd,
-    pid: u32,
-    request: &ToolRequest,
-    patience: Duration,
-) -> Result<(ToolReply, Option<OwnedFd>), InquiryError> {
-    let unreachable = |error: io::Error| InquiryError::Unreachable(pid, error);
-    fdpass::send(socket, &request.encode(), None).map_err(unreachable)?;
-    let (tv_sec, tv_nsec) = (patience.as_secs() as i64, i64::from(patience.subsec_nanos()));
-    let patience = Timespec { tv_sec, tv_nsec };
-    let mut fds = [PollFd::new(socket, PollFlags::IN)];
-    let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&patience)));
-    if ready.map_err(|error| unreachable(error.into()))? == 0 {
-        return Err(InquiryError::Silent(pid));
-    }
-    let mut bytes = [0; MAX_MESSAGE];
-    match fdpass::receive(socket, &mut bytes) {
-        Ok((0, _)) => Err(InquiryError::Ended(pid)),
-        Ok((n, fd)) => match ToolReply::decode(&bytes[..n]) {
-            Some(ToolReply::Refused { reason }) => Err(InquiryError::Refused(reason)),
-            Some(reply) => Ok((reply, fd)),
-            None => Err(InquiryError::Nonsense(pid)),
-        },
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-            Err(InquiryError::Ended(pid))
+    /// Sends a request whose answer is a text for the user.
+    fn done(&self, request: &ToolRequest, patience: Duration) -> Result<String, InquiryError> {
+        match self.question(request, patience)? {
+            (ToolReply::Done { text }, _) => Ok(text),
+            _ => Err(InquiryError::Nonsense(self.pid)),
         }
-        Err(error) => Err(unreachable(error)),
+    }
+
+    /// Sends a request whose answer comes in a file.
+    fn given(&self, request: &ToolRequest, patience: Duration) -> Result<Vec<u8>, InquiryError> {
+        match self.question(request, patience)? {
+            (ToolReply::Given, Some(fd)) => {
+                blob::read(fd).map_err(|error| InquiryError::Unreachable(self.pid, error))
+            }
+            _ => Err(InquiryError::Nonsense(self.pid)),
+        }
+    }
+
+    fn decoded<T: DeserializeOwned>(
+        &self,
+        request: &ToolRequest,
+        patience: Duration,
+    ) -> Result<T, InquiryError> {
+        codec::decode(&self.given(request, patience)?).ok_or(InquiryError::Nonsense(self.pid))
+    }
+
+    /// Sends a request, and waits for the reply, which may have a descriptor. A refusal is an
+    /// error.
+    fn question(
+        &self,
+        request: &ToolRequest,
+        patience: Duration,
+    ) -> Result<(ToolReply, Option<OwnedFd>), InquiryError> {
+        let ToolConnection { pid, socket } = self;
+        let unreachable = |error: io::Error| InquiryError::Unreachable(*pid, error);
+        fdpass::send(socket, &request.encode(), None).map_err(unreachable)?;
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        let ready = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&timespec(patience))));
+        if ready.map_err(|error| unreachable(error.into()))? == 0 {
+            return Err(InquiryError::Silent(*pid));
+        }
+        let mut bytes = [0; MAX_MESSAGE];
+        match fdpass::receive(socket, &mut bytes) {
+            Ok((0, _)) => Err(InquiryError::Ended(*pid)),
+            Ok((n, fd)) => match ToolReply::decode(&bytes[..n]) {
+                Some(ToolReply::Refused { reason }) => Err(InquiryError::Refused(reason)),
+                Some(reply) => Ok((reply, fd)),
+                None => Err(InquiryError::Nonsense(*pid)),
+            },
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                Err(InquiryError::Ended(*pid))
+            }
+            Err(error) => Err(unreachable(error)),
+        }
     }
 }
 

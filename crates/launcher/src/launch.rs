@@ -21,6 +21,7 @@ mod binding;
 mod describing;
 mod draining;
 pub(crate) mod end;
+mod ending;
 mod entrance;
 mod environment;
 mod far;
@@ -33,10 +34,12 @@ mod joined;
 mod launcher;
 mod links;
 mod loaded;
+mod members;
 mod other_library;
 mod output;
 mod places;
 mod plugs;
+mod printing;
 mod program;
 mod quiesce;
 mod recruiting;
@@ -261,6 +264,9 @@ pub enum LaunchError {
     /// The launcher of a singleton has no singleton to serve.
     #[error("there is no singleton to serve: {0}")]
     NoSingleton(String),
+    /// An agent is lost while a job starts that a running one has spawned.
+    #[error("{0}")]
+    AgentLost(String),
     #[error("host '{host}': {text}")]
     Host { host: String, is_program: bool, text: String },
     /// The time limit is over while agents are awaited.
@@ -355,7 +361,7 @@ fn run_with(
     let limits = (open_files, deadline);
     let started = start::start(launch, signals, limits, stdin_is_terminal, &binding, gathered)?;
     let mut launcher = Launcher::new(launch, signals, started)?;
-    launcher.files = files;
+    launcher.output.write_to(files);
     launcher.open_files = open_files;
     launcher.introduce(&binding);
     if let Err(error) = launcher.start_relays() {

@@ -28,6 +28,7 @@ pub mod hosts;
 pub mod inquiry;
 pub mod job;
 pub mod launch;
+mod polling;
 mod ports;
 mod quiesce;
 pub mod report;

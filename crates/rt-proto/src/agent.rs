@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Head and agent must come from one installation: different versions are refused.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 /// In bytes: a limit against faulty senders.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// The beginning of the line by which an agent announces itself.

@@ -22,13 +22,14 @@ use oxmpi_checkpoint::set::JobName;
 use oxmpi_param::Params;
 use oxmpi_sys::process_stat::ProcessStat;
 use oxmpi_sys::spawn::{self, RELAYED, Signals};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 use super::terminal::Terminal;
 use super::{Maker, MakerError};
 use crate::launch::Supervision;
+use crate::polling::wait_for;
 
 /// A job that SIGTERM has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try again".
 const CHECKPOINTED: i32 = 75;
@@ -205,14 +206,8 @@ impl<'s> Supervisor<'s> {
         fds.extend(self.work.as_ref().map(|work| PollFd::new(&work.done, PollFlags::IN)));
         let next = self.next.filter(|_| self.work.is_none());
         let pending_report = self.pending_report.as_ref().map(|(time, _)| *time);
-        let timeout = next.into_iter().chain(pending_report).min().map(|time| {
-            let left = time.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
-        });
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let next = next.into_iter().chain(pending_report).min();
+        wait_for(&mut fds, next.map(|time| time.saturating_duration_since(Instant::now())))?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
         if fds.first().is_some_and(is_ready) {
             // A process that CRIU traces cannot be waited for until CRIU has noticed its end.

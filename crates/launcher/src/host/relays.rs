@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::spawn::{Guard, Signals};
-use oxmpi_wire::relay::Order;
+use oxmpi_wire::relay::{Notice, Order};
 use rustix::event::epoll;
 
 use super::ranks::{Answer, Handed};
@@ -22,6 +22,8 @@ pub(crate) struct HostRelays {
     all: BTreeMap<u32, RelayProcess>,
     /// The processes that have their sockets.
     supplied: HashSet<u32>,
+    /// The errors that relays have reported before their ends, by node.
+    errors: BTreeMap<u32, String>,
 }
 
 /// The names of a relay's events: notices, and its end.
@@ -90,28 +92,35 @@ impl HostRelays {
         self.all.keys().copied().collect()
     }
 
-    /// The next notice of a relay, encoded. After the last one of a relay that has ended, it is no
-    /// longer polled.
-    pub(crate) fn next_notice(&self, node: u32, events: &OwnedFd) -> Option<Vec<u8>> {
+    /// The next notice of a relay for the head, encoded. An error is kept until the relay's end.
+    /// After the last notice of a relay that has ended, it is no longer polled.
+    pub(crate) fn next_notice(&mut self, node: u32, events: &OwnedFd) -> Option<Vec<u8>> {
         let relay = self.all.get(&node)?;
-        let notice = relay.next_notice();
-        if notice.is_none() && !relay.runs() {
+        while let Some(notice) = relay.next_notice() {
+            let error = match Notice::decode(&notice) {
+                Ok(Notice::Lost { text }) => text,
+                Ok(Notice::Said { .. } | Notice::Wrong { .. }) => return Some(notice),
+                Err(error) => error.to_string(),
+            };
+            self.errors.insert(node, error);
+        }
+        if !relay.runs() {
             let _ = epoll::delete(events, relay.control());
         }
-        notice
+        None
     }
 
-    /// The process number and the exit status of a relay, once, after it has ended.
+    /// The process number, the exit status and the error of a relay, once, after it has ended.
     pub(crate) fn take_end(
         &mut self,
         node: u32,
         events: &OwnedFd,
-    ) -> rustix::io::Result<Option<(i32, Exit)>> {
+    ) -> rustix::io::Result<Option<(i32, Exit, Option<String>)>> {
         let Some(relay) = self.all.get_mut(&node) else { return Ok(None) };
         let Some(exit) = relay.take_end()? else { return Ok(None) };
         epoll::delete(events, relay.end_seen())?;
         let _ = epoll::delete(events, relay.control());
-        Ok(Some((relay.pid(), exit)))
+        Ok(Some((relay.pid(), exit, self.errors.remove(&node))))
     }
 
     /// Ends all.

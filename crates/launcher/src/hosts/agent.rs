@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 
 use oxmpi_sys::net::wait_when_unanswered;
 use oxmpi_sys::spawn::Signals;
-use rustix::event::{PollFd, PollFlags, epoll, poll};
+use rustix::event::{PollFd, PollFlags, epoll};
 use rustix::process::Signal;
 use tracing::{debug, info, trace, warn};
 
 use self::children::EVENTS_WAIT;
 use self::images::ImageTransfer;
 use self::starting::ReadyRanks;
-use super::child::{Child, timespec};
+use super::child::Child;
 use super::joiners::{JoinerNews, Joiners};
 use super::lifeline::{Fate, Lifeline};
 use super::lifelines::Lifelines;
@@ -36,6 +36,7 @@ use super::pieces::{FileReceiver, ImageDirectory};
 use super::tree::{Junction, Kept, Stranded};
 use crate::host::{FromHost, HostLauncher, OTHER_EVENTS};
 use crate::launch::{HeldRank, LaunchError};
+use crate::polling::{self, wait_for};
 use oxmpi_daemon::diagnostics::{HeldLines, MessageName};
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::{
@@ -260,16 +261,12 @@ impl<'a> Agent<'a> {
         let times = [self.host.time(), self.events_due, self.children_time()];
         let next = times.into_iter().flatten().fold(self.next_alive, Instant::min);
         let left = next.saturating_duration_since(now);
-        let left = timespec(left);
         let may_send = self.room() > 0;
         let mut fds = vec![PollFd::new(&self.host.events, PollFlags::IN)];
         if may_send {
             fds.push(PollFd::new(&self.host.outputs, PollFlags::IN));
         }
-        match poll(&mut fds, Some(&left)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
+        wait_for(&mut fds, Some(left))?;
         drop(fds);
         // Outputs before the ends of ranks: a rank's output comes before the report on its failure.
         if may_send && let Err(over) = self.take_events(false)? {
@@ -306,7 +303,7 @@ impl<'a> Agent<'a> {
 
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<Result<(), Over>> {
         let set = if urgent { &self.host.events } else { &self.host.outputs };
-        for (kind, name) in self.host.take_events(set)? {
+        for (kind, name) in polling::events_of(set)? {
             match kind {
                 HEAD_ROOM => self.head.flush(),
                 CHILD => self.child_ready(name as usize),

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use oxmpi_sys::spawn::Signals;
-use rustix::event::{PollFd, PollFlags, Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, epoll};
 use tracing::{debug, info, trace};
 
 use super::agent::WINDOW;
@@ -364,8 +364,4 @@ pub(crate) fn numbered(numbers: Option<&Cell<u64>>, message: &ToAgent) -> u64 {
 
 pub(super) fn host_error(host: &str, text: String) -> LaunchError {
     LaunchError::Host { host: host.into(), is_program: false, text }
-}
-
-pub(crate) fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }

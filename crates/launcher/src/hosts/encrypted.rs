@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use oxmpi_sys::net::{self, Socket};
 use oxmpi_wire::Secret;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 
-use super::child::timespec;
 use super::lifeline::HEAD;
+use crate::polling::wait_for;
 use oxmpi_daemon::channel::SecureChannel;
 use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::daemon::{DaemonMessage, Purpose};
@@ -121,10 +121,9 @@ impl EncryptedSocket {
 }
 
 fn wait(socket: &Socket, flags: PollFlags, until: Instant) -> io::Result<()> {
-    let left = timespec(until.saturating_duration_since(Instant::now()));
-    match poll(&mut [PollFd::new(socket, flags)], Some(&left)) {
-        Ok(0) => Err(io::ErrorKind::TimedOut.into()),
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
+    let left = until.saturating_duration_since(Instant::now());
+    match wait_for(&mut [PollFd::new(socket, flags)], Some(left))? {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(()),
     }
 }

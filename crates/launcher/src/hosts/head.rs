@@ -1,29 +1,24 @@
-//! The head's side of its children in the tree of agents, until the ranks run.
+//! A child of the head in the tree of agents.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::Signals;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
-use tracing::info;
 
-use super::child::{Child, FromChild, host_error, numbered, timespec};
-use super::opening::HostAgent;
+use super::branches::AnswerRound;
+use super::child::{Child, FromChild, host_error};
 use super::pieces::{FileSender, PIECES_WAITING};
-use crate::launch::{App, Deadline, Launch, LaunchError, Spread};
+use crate::launch::{App, Deadline, Launch, LaunchError, kernel};
+use crate::polling::wait_for;
 use oxmpi_rt_proto::agent::{
-    AgentOrder, BranchHost, BranchReport, BranchRound, DownRoute, FromAgent, HostOrder,
-    OrderedProgram, Receivers, StreamError, ToAgent, UpRoute,
+    AgentOrder, BranchReport, BranchRound, FromAgent, HostOrder, OrderedProgram, Receivers,
+    StreamError, ToAgent, UpRoute,
 };
 
-/// The limit for an answer of a branch before the ranks run.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// The limit for a branch that restores images, which are as large as the ranks' memory.
-const RESTORING: Duration = Duration::from_secs(3600);
 /// The limit for the answer to an order to kill processes.
 const KILLING: Duration = Duration::from_secs(3);
 
@@ -31,28 +26,32 @@ const KILLING: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct RemoteAgent {
     pub(crate) child: Child,
-    /// Until when the ranks must be prepared, or run.
-    limit: Instant,
-    patience: Duration,
     /// The length of the last step before the ranks run, and the host that has taken it.
     pub(crate) slowest: (Duration, String),
     /// The answer of the present round.
     pub(crate) report: Option<BranchReport>,
     /// The addresses of the relays, by host.
     pub(crate) relays: Vec<(u32, String)>,
-    pub(crate) refused: Option<String>,
     /// Messages that came while another answer was awaited.
     held: VecDeque<(UpRoute, FromAgent)>,
     /// The agent counts as lost after this time without a message.
     pub(crate) silence: Duration,
-    /// Requests for addresses of processes of the branch: requester and process.
-    pub(crate) address_requests: Vec<(u32, u32)>,
+    /// Requests for addresses of processes of the branch.
+    pub(crate) address_requests: Vec<AddressRequest>,
     pub(crate) unanswered_queries: u32,
     queries: u64,
     /// The number of the last state query of [`RemoteAgent::watch`].
     watch: u64,
     /// Orders to kill processes that may not be carried out yet.
     kills: Vec<Kill>,
+}
+
+/// The request of a process for the addresses of another one, on the host with this node.
+#[derive(Debug)]
+pub(crate) struct AddressRequest {
+    pub(crate) asker: u32,
+    pub(crate) wanted: u32,
+    pub(crate) node: u32,
 }
 
 #[derive(Debug)]
@@ -68,7 +67,7 @@ struct Kill {
 pub(crate) type Watch<'a> = (&'a Signals, Option<Deadline>);
 
 /// The end of a sentence about an agent that has answered in a round.
-fn done(round: BranchRound) -> &'static str {
+pub(super) fn done(round: BranchRound) -> &'static str {
     match round {
         BranchRound::Reached => "answered",
         BranchRound::Ready { .. } => "got the ranks ready",
@@ -104,57 +103,12 @@ pub(crate) fn order(
 }
 
 impl RemoteAgent {
-    /// Starts all agents of a job, and waits until they have answered.
-    pub(crate) fn open_all(
-        launch: &Launch,
-        (signals, deadline): Watch<'_>,
-    ) -> Result<Vec<RemoteAgent>, LaunchError> {
-        let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
-        let hosts = (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts));
-        let to_reach = hosts.filter_map(|(node, host)| match host.agent.clone() {
-            HostAgent::Opened(way) => Some(BranchHost { node, name: host.name.clone(), way }),
-            HostAgent::Unneeded | HostAgent::Called => None,
-        });
-        let to_reach: Vec<BranchHost> = to_reach.collect();
-        let starts = launch.spread.as_ref().map(|spread| spread.starts.clone()).unwrap_or_default();
-        let step = launch.spread.as_ref().and_then(Spread::called);
-        let open = |host: &BranchHost| {
-            let left = deadline.map_or(Duration::MAX, |deadline| deadline.left());
-            let named = (host.node, host.name.clone());
-            let child = Child::open(named, &starts.opening(host)?, (silence, left), signals);
-            child.map_err(|error| match deadline.filter(|deadline| deadline.left().is_zero()) {
-                Some(Deadline { time, .. }) => {
-                    LaunchError::TimedOut { time, text: error.to_string() }
-                }
-                None => error,
-            })
-        };
-        let mut children = Child::open_all(to_reach, (&starts, launch.fan_out()), open)?;
-        if let Some((step, hosts)) = step {
-            children.extend(step.open(hosts, launch, (signals, deadline))?);
-        }
-        let mut all = RemoteAgent::of_children(launch, children);
-        RemoteAgent::await_all(&mut all, BranchRound::Reached, (signals, deadline))?;
-        Ok(all)
-    }
-
-    /// All children of the head of a new job.
-    pub(crate) fn of_children(launch: &Launch, mut children: Vec<Child>) -> Vec<RemoteAgent> {
-        let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
-        let numbers = launch.params.mpi_ft_enable().then(Rc::default);
-        children.iter_mut().for_each(|child| child.numbers.clone_from(&numbers));
-        children.into_iter().map(|child| RemoteAgent::new(child, silence)).collect()
-    }
-
     pub(crate) fn new(child: Child, silence: Duration) -> RemoteAgent {
         RemoteAgent {
-            limit: child.last_message + PATIENCE,
             child,
-            patience: PATIENCE,
             slowest: (Duration::ZERO, String::new()),
             report: None,
             relays: Vec::new(),
-            refused: None,
             held: VecDeque::new(),
             silence,
             address_requests: Vec::new(),
@@ -165,66 +119,7 @@ impl RemoteAgent {
         }
     }
 
-    /// Sends all agents the order, and waits until their ranks are prepared.
-    pub(crate) fn prepare_all(
-        all: &mut [RemoteAgent],
-        order: AgentOrder,
-        watch: Watch<'_>,
-    ) -> Result<(), LaunchError> {
-        if order.restore.is_some() {
-            all.iter_mut().for_each(|far| far.patience = RESTORING);
-        }
-        RemoteAgent::ask_all(
-            all,
-            &ToAgent::Order(Box::new(order)),
-            BranchRound::Ready { base: 0 },
-            watch,
-        )
-    }
-
-    pub(crate) fn start_all(
-        all: &mut [RemoteAgent],
-        addresses: Vec<(u32, String)>,
-        watch: Watch<'_>,
-    ) -> Result<(), LaunchError> {
-        RemoteAgent::ask_all(
-            all,
-            &ToAgent::Go { addresses },
-            BranchRound::Started { base: 0 },
-            watch,
-        )
-    }
-
-    fn ask_all(
-        all: &mut [RemoteAgent],
-        message: &ToAgent,
-        round: BranchRound,
-        watch: Watch<'_>,
-    ) -> Result<(), LaunchError> {
-        let numbers = all.first().and_then(|far| far.child.numbers.clone());
-        let number = numbered(numbers.as_deref(), message);
-        let bytes = message.encode(&DownRoute { to: Receivers::All, round: Some(round), number });
-        all.iter_mut().for_each(|far| far.child.post_frame(number, &bytes));
-        RemoteAgent::await_all(all, round, watch)
-    }
-
-    /// The addresses of all prepared ranks.
-    pub(crate) fn addresses(all: &[RemoteAgent]) -> Vec<(u32, String)> {
-        let reports = all.iter().filter_map(|far| far.report.as_ref());
-        reports.flat_map(|report| report.addresses.clone()).collect()
-    }
-
-    /// The hosts that have no access to the images that are to be restored.
-    pub(crate) fn hosts_without_images(&self) -> Vec<u32> {
-        self.report.as_ref().map(|report| report.wants_images.clone()).unwrap_or_default()
-    }
-
-    /// Running ranks and their processes.
-    pub(crate) fn pids(&self) -> &[(u32, u32)] {
-        self.report.as_ref().map_or(&[], |report| &report.pids)
-    }
-
-    pub(crate) fn send_files(
+    pub(super) fn send_files(
         &mut self,
         node: u32,
         mut files: FileSender,
@@ -255,18 +150,22 @@ impl RemoteAgent {
                 );
                 return Err(host_error(&host, text));
             }
-            let round = BranchRound::Started { base: 0 };
             if let Some(Deadline { time, .. }) =
                 deadline.filter(|deadline| deadline.left().is_zero())
             {
-                return Err(LaunchError::TimedOut { time, text: still_awaited(&[self], round) });
+                return Err(LaunchError::TimedOut {
+                    time,
+                    text: still_awaited(&[self], BranchRound::Started { base: 0 }),
+                });
             }
             wait(&[self], signals, deadline.map_or(left, |deadline| deadline.left().min(left)))?;
             if let Some(number) = interrupted(signals) {
                 return Err(LaunchError::Interrupted(number));
             }
             self.child.read_errors();
-            self.read(round)?;
+            if let Some(error) = self.child.read() {
+                return Err(self.child.why_ended(error));
+            }
         }
     }
 
@@ -343,119 +242,80 @@ impl RemoteAgent {
         self.queries - u64::from(self.unanswered_queries)
     }
 
-    fn await_all(
-        all: &mut [RemoteAgent],
-        round: BranchRound,
-        (signals, deadline): Watch<'_>,
-    ) -> Result<(), LaunchError> {
-        let now = Instant::now();
-        all.iter_mut().for_each(|far| (far.report, far.limit) = (None, now + far.patience));
-        let mut awaited: Vec<&mut RemoteAgent> = all.iter_mut().collect();
-        loop {
-            let mut at = 0;
-            while at < awaited.len() {
-                if awaited[at].has_come(round)? {
-                    let far = awaited.swap_remove(at);
-                    far.note_slowest();
-                    let (host, took) = (&far.child.host, far.slowest.0);
-                    info!(host, ?took, "an agent has {}", done(round));
-                } else {
-                    at += 1;
-                }
-            }
-            let Some(limit) = awaited.iter().map(|far| far.limit).min() else { return Ok(()) };
-            let left = limit.saturating_duration_since(Instant::now());
-            if let Some(Deadline { time, .. }) =
-                deadline.filter(|deadline| deadline.left().is_zero())
-            {
-                return Err(LaunchError::TimedOut { time, text: still_awaited(&awaited, round) });
-            }
-            if left.is_zero() {
-                let late = awaited.into_iter().min_by_key(|far| far.limit);
-                let Some(RemoteAgent { child, patience, .. }) = late else { return Ok(()) };
-                let text = format!(
-                    "the agent there has not answered for {} s; it was started by '{}'\n  Next:    try that command by \
-                     hand; it should print a line that begins with OXMPI-AGENT",
-                    patience.as_secs(),
-                    child.shown
-                );
-                return Err(host_error(&child.host, text));
-            }
-            awaited.iter_mut().for_each(|far| far.child.stream.flush());
-            let left = deadline.map_or(left, |deadline| deadline.left().min(left));
-            wait(&awaited, signals, left)?;
-            if let Some(number) = interrupted(signals) {
-                return Err(LaunchError::Interrupted(number));
-            }
-            for far in &mut awaited {
-                far.child.read_errors();
-                far.read(round)?;
-            }
-        }
-    }
-
-    fn note_slowest(&mut self) {
+    pub(super) fn note_slowest(&mut self) {
         if let Some((took, node)) = self.report.as_ref().and_then(|report| report.slowest) {
             self.slowest = (Duration::from_nanos(took), self.child.name_of(node).into());
         }
     }
 
-    fn read(&mut self, round: BranchRound) -> Result<(), LaunchError> {
-        match self.child.stream.read() {
-            Ok(true) => Ok(()),
-            // Messages before the end count.
-            Ok(false) if self.has_come(round)? => Ok(()),
-            ended => Err(self.child.why_ended(ended.err())),
+    /// Reads, and handles messages until the answer comes. Returns whether it has come.
+    pub(super) fn read_answer(&mut self, answers: &AnswerRound) -> Result<bool, LaunchError> {
+        if !answers.is_of_spawn {
+            // What an agent says while ranks run is printed.
+            self.child.read_errors();
+        }
+        let ended = self.child.read();
+        // Messages before the end count.
+        match (self.take_answer(answers)?, ended) {
+            (true, _) => Ok(true),
+            (false, None) => Ok(false),
+            (false, Some(_)) if answers.is_of_spawn => Err(lost(&self.child.host)),
+            (false, Some(error)) => Err(self.child.why_ended(error)),
         }
     }
 
-    fn has_come(&mut self, round: BranchRound) -> Result<bool, LaunchError> {
+    fn take_answer(&mut self, answers: &AnswerRound) -> Result<bool, LaunchError> {
         if self.report.is_some() {
             return Ok(true);
         }
-        if round == BranchRound::Reached && self.child.hosts.len() == 1 {
+        if answers.round == BranchRound::Reached && self.child.hosts.len() == 1 {
             let has_greeted = self.child.greets();
             let has_greeted = has_greeted.map_err(|error| self.child.senseless(&error))?;
             self.report = has_greeted.then(|| self.child.reached());
             return Ok(has_greeted);
         }
-        loop {
-            let (route, message) = match self.read_next() {
-                Ok(Some(message)) => message,
-                Ok(None) => return Ok(false),
-                Err(error) => return Err(self.child.senseless(&error)),
-            };
-            let node = route.node;
-            let host = || self.child.name_of(node).to_string();
+        let runs = answers.is_of_spawn;
+        while let Some((route, message)) =
+            self.read_next().map_err(|error| self.child.senseless(&error))?
+        {
+            let host = |node| self.child.name_of(node).to_string();
             match message {
-                FromAgent::Report { round: of, mut report } if of == round => {
-                    match round {
-                        BranchRound::Ready { .. } => self.relays.clone_from(&report.relays),
-                        BranchRound::Reached => report.add(self.child.reached()),
-                        _ => {}
+                FromAgent::Report { round, mut report } if round == answers.round => {
+                    self.relays.append(&mut report.relays);
+                    if round == BranchRound::Reached {
+                        report.add(self.child.reached());
                     }
                     self.report = Some(*report);
                     return Ok(true);
                 }
-                FromAgent::Failed { is_program, text, .. } => {
-                    return Err(LaunchError::Host { host: host(), is_program, text });
+                FromAgent::Failed { base, is_program, text } if base >= answers.base() => {
+                    return Err(LaunchError::Host { host: host(route.node), is_program, text });
                 }
-                FromAgent::Text { text } => oxmpi_sys::stdio::complain(format_args!("{text}")),
-                FromAgent::Alive { .. } => {}
+                // About an earlier spawn, which has failed elsewhere.
+                FromAgent::Failed { .. } => {}
                 FromAgent::HostsLost { nodes, text } => {
-                    let first = nodes.first().map_or(node, |first| *first);
-                    return Err(host_error(self.child.name_of(first), text));
+                    let first = host(nodes.first().map_or(route.node, |first| *first));
+                    if !runs {
+                        return Err(host_error(&first, text));
+                    }
+                    self.held.push_back((route, FromAgent::HostsLost { nodes, text }));
+                    return Err(lost(&first));
                 }
+                FromAgent::Text { text } if !runs => {
+                    oxmpi_sys::stdio::complain(format_args!("{text}"));
+                }
+                FromAgent::Alive { .. } if !runs => {}
                 // Ranks of a host may run before the answer of the whole branch is complete.
-                message if matches!(round, BranchRound::Started { .. }) => {
+                message if runs || matches!(answers.round, BranchRound::Started { .. }) => {
                     self.held.push_back((route, message));
                 }
                 _ => {
                     let text = "its agent has sent an unexpected message".to_string();
-                    return Err(host_error(&host(), text));
+                    return Err(host_error(&host(route.node), text));
                 }
             }
         }
+        Ok(false)
     }
 
     /// The next message, with its route.
@@ -469,38 +329,14 @@ impl RemoteAgent {
     fn read_next(&mut self) -> Result<Option<(UpRoute, FromAgent)>, StreamError> {
         self.child.next()?.map(FromChild::read).transpose()
     }
+}
 
-    /// Handles the answers about a spawn, and keeps other messages for [`RemoteAgent::next`].
-    pub(crate) fn take_answers(
-        &mut self,
-        round: BranchRound,
-        base: u32,
-    ) -> Result<(), StreamError> {
-        while let Some((route, message)) = self.read_next()? {
-            match message {
-                FromAgent::Report { round: of, report } if of == round => {
-                    self.report = Some(*report);
-                }
-                FromAgent::Failed { base: failed, text, .. } if failed >= base => {
-                    self.refused =
-                        Some(format!("host '{}': {text}", self.child.name_of(route.node)));
-                }
-                // About an earlier spawn, which has failed elsewhere.
-                FromAgent::Failed { .. } => {}
-                message => {
-                    if let FromAgent::HostsLost { .. } = message {
-                        self.refused = Some("a host is lost".into());
-                    }
-                    self.held.push_back((route, message));
-                }
-            }
-        }
-        Ok(())
-    }
+fn lost(host: &str) -> LaunchError {
+    LaunchError::AgentLost(format!("host '{host}' is lost"))
 }
 
 /// The agents without an answer, and the command that started the first one.
-fn still_awaited(awaited: &[&mut RemoteAgent], round: BranchRound) -> String {
+pub(super) fn still_awaited(awaited: &[&RemoteAgent], round: BranchRound) -> String {
     const NAMED: usize = 8;
     let names: Vec<String> =
         awaited.iter().take(NAMED).map(|far| format!("'{}'", far.child.host)).collect();
@@ -531,18 +367,15 @@ pub(crate) fn program(app: &App) -> OrderedProgram {
     }
 }
 
-fn wait(
-    awaited: &[&mut RemoteAgent],
+pub(super) fn wait(
+    awaited: &[&RemoteAgent],
     signals: &Signals,
     left: Duration,
 ) -> Result<(), LaunchError> {
     let signals: BorrowedFd<'_> = signals.as_fd();
     let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
     awaited.iter().for_each(|far| far.child.poll_into(&mut fds));
-    match poll(&mut fds, Some(&timespec(left))) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(LaunchError::Kernel("wait for the agents on other hosts", error.into())),
-    }
+    kernel("wait for the agents on other hosts", wait_for(&mut fds, Some(left))).map(drop)
 }
 
 /// The signal by which the user ends the job before it runs.

@@ -12,11 +12,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
 use oxmpi_sys::spawn::Process;
 use oxmpi_sys::{fdpass, local};
-use rustix::event::{PollFlags, Timespec, epoll};
+use rustix::event::{PollFlags, epoll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tracing::debug;
 
 use crate::launch::parts::is_ready;
+use crate::polling;
 
 /// The most connections that have sent no message.
 const MOST_SILENT: usize = 256;
@@ -102,17 +103,9 @@ impl Joiners {
 
     /// Accepts connections and reads messages, without waiting.
     pub(crate) fn serve(&mut self) -> io::Result<Vec<JoinerNews>> {
-        let mut list = Vec::with_capacity(64);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
         let mut news = Vec::new();
-        for event in list {
-            let data = event.data.u64();
-            let number = data as u32;
-            match data >> 32 {
+        for (kind, number) in polling::events_of(&self.events)? {
+            match kind {
                 LISTENER => self.welcome()?,
                 NEWCOMER => news.extend(self.read_newcomer(number)),
                 _ => news.extend(self.read_joiner(number)),

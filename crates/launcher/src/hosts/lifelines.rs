@@ -17,7 +17,6 @@ use rustix::event::epoll;
 
 use super::child::Child;
 use super::encrypted::EncryptedSocket;
-use super::head::RemoteAgent;
 use super::lifeline::HEAD;
 use crate::launch::Launch;
 use crate::launch::parts::{draw_secret, listen_for_agents};
@@ -64,12 +63,6 @@ struct Guest {
 }
 
 impl Lifelines {
-    /// Listens for the head's children that need a lifeline, and offers it to them.
-    pub(crate) fn offer(launch: &Launch, children: &mut [RemoteAgent]) -> Lifelines {
-        let children: Vec<&mut Child> = children.iter_mut().map(|far| &mut far.child).collect();
-        Lifelines::offer_to(launch, children, None).0
-    }
-
     /// Listens for children, and offers the lifelines that they need. `adopter` is the way to this
     /// process's own parent. Returns the way to this process too.
     pub(crate) fn offer_to(

@@ -12,8 +12,10 @@ use oxmpi_daemon::Universe;
 use oxmpi_param::nearest::nearest;
 use oxmpi_sys::host;
 use oxmpi_sys::net::OwnAddresses;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+
+use crate::polling::timespec;
 
 /// The hosts of a job, in the order in which they are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -285,9 +287,7 @@ fn resolved_by_child(names: &[&str]) -> BTreeMap<usize, ResolvedName> {
         let (end, mut text, mut part) = (began + RESOLVER_LIMIT, Vec::new(), [0; 512]);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let limit =
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&limit)) {
+            match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&timespec(left))) {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,

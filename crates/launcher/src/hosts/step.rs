@@ -16,15 +16,17 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::host;
 use oxmpi_sys::spawn::Signals;
 use oxmpi_wire::keys::PublicKey;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use tracing::info;
 
 use super::agent::{Agent, leave_stdio};
+use super::branches::PATIENCE;
 use super::callers::{Callers, Invitation, call, key_pair};
-use super::child::{Child, host_error, timespec};
-use super::head::{PATIENCE, Watch, interrupted};
+use super::child::{Child, host_error};
+use super::head::{Watch, interrupted};
 use super::opening::{Opening, shown};
-use crate::launch::{Deadline, Launch, LaunchError};
+use crate::launch::{Deadline, Launch, LaunchError, kernel};
+use crate::polling::wait_for;
 
 /// The option of an agent that calls, before its invitation.
 pub const CALL_OPTION: &str = "--call";
@@ -200,12 +202,8 @@ impl StartingStep {
         let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
         self.srun.poll_into(&mut fds);
         self.callers.poll_into(&mut fds);
-        match poll(&mut fds, Some(&timespec(next.map_or(left, |next| next.min(left))))) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => {
-                Err(LaunchError::Kernel("wait for the agents on other hosts", error.into()))
-            }
-        }
+        let left = next.map_or(left, |next| next.min(left));
+        kernel("wait for the agents on other hosts", wait_for(&mut fds, Some(left))).map(drop)
     }
 
     fn into_children(mut self) -> Vec<Child> {

@@ -152,7 +152,7 @@ impl Launcher<'_> {
 
     /// Makes a process of this host reachable for a process of another launcher.
     pub(super) fn reach_for(&mut self, asker: u32, wanted: u32) -> Result<(), String> {
-        match self.reach_of(asker) {
+        match self.links.reach_of(asker) {
             Some(need) => self.reach_member_abroad(wanted, need, true),
             None => Ok(()),
         }
@@ -161,7 +161,9 @@ impl Launcher<'_> {
     /// Gives a process of this host its next listener for other launchers, as soon as their
     /// greetings state what they need.
     pub(super) fn give_abroad(&mut self, rank: u32) {
-        let Some(need) = self.reach_of_all() else { return self.wait_for_greetings(rank) };
+        let Some(need) = self.links.reach_of_all() else {
+            return self.links.wait_for_greetings(rank);
+        };
         if let Err(reason) = self.reach_member_abroad(rank, need, false) {
             return self.answer(rank, &Reply::Refused { rank, reason }, None);
         }
@@ -172,10 +174,10 @@ impl Launcher<'_> {
     /// The node of a process as process `asker` sees it: a process of another launcher with shared
     /// memory is on the asker's node.
     pub(super) fn node_for(&self, asker: u32, number: u32) -> u32 {
-        match self.members.get(&number) {
+        match self.members.get(number) {
             Some(member) => member.node,
-            None if self.reach_of(number) == Some(Reach::Memory) => {
-                self.members.get(&asker).map_or(NOWHERE, |member| member.node)
+            None if self.links.reach_of(number) == Some(Reach::Memory) => {
+                self.members.node(asker).unwrap_or(NOWHERE)
             }
             None => NOWHERE,
         }

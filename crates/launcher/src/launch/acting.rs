@@ -1,7 +1,6 @@
 //! Carrying out the decisions of the state machine.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use rustix::process::Signal;
 use tracing::{Level, debug, enabled, trace};
@@ -30,47 +29,40 @@ impl Launcher<'_> {
                         self.signal(signal, ranks.iter().copied());
                     }
                 }
-                Action::Grace(time) => self.grace = Some(Instant::now() + time),
+                Action::Grace(time) => self.end.grant(time),
                 Action::Announce(dead) => self.announce(dead),
                 Action::Over(processes) => self.release_job(processes),
                 Action::Forget(processes) => self.forget(processes),
                 Action::ReportFailure { firsts, code, text } => {
-                    self.report_failure_to_others(&firsts, code, &text)
+                    self.links.report_failure(&firsts, code, &text)
                 }
-                Action::Finish(code) => self.finished = Some(code),
+                Action::Finish(code) => self.end.finish(code),
             }
         }
     }
 
     fn announce(&mut self, dead: u32) {
-        self.deaths.push(dead);
+        self.members.note_death(dead);
         self.order_all(HostOrder::Died { count: 1 });
     }
 
     /// Releases the state of a finished spawned job, except its segments.
     fn release_job(&mut self, processes: Range<u32>) {
         let (base, size) = (processes.start, processes.len() as u32);
-        self.order_homes(&processes, HostOrder::ReleaseJob { base, size });
+        self.order_homes(processes, HostOrder::ReleaseJob { base, size });
     }
 
     /// Drops the segments of processes that no request can name any more.
     fn forget(&mut self, processes: Range<u32>) {
-        self.parents.remove(&processes.start);
         let (base, size) = (processes.start, processes.len() as u32);
-        self.order_homes(&processes, HostOrder::Forget { base, size });
+        self.order_homes(processes.clone(), HostOrder::Forget { base, size });
         self.links.forget(processes.start);
-        for number in processes {
-            if let Some(member) = self.members.get_mut(&number) {
-                member.is_forgotten = true;
-                self.drop_forgotten(number);
-            }
-        }
+        self.members.forget(processes.clone());
+        processes.for_each(|number| self.drop_forgotten(number));
     }
 
     pub(super) fn signal_running(&mut self, signal: Signal) {
-        let running =
-            self.members.iter().filter(|(_, member)| member.running).map(|(rank, _)| *rank);
-        let running: Vec<u32> = running.collect();
+        let running: Vec<u32> = self.members.running().collect();
         self.signal(signal, running.into_iter());
     }
 

@@ -94,7 +94,7 @@ impl Launcher<'_> {
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }
             Request::Abroad => self.give_abroad(rank),
-            Request::Addresses { rank: wanted } if self.is_far(wanted) => {
+            Request::Addresses { rank: wanted } if self.members.is_far(wanted) => {
                 self.request_addresses(rank, wanted)
             }
             Request::Addresses { rank: wanted } => {
@@ -106,10 +106,10 @@ impl Launcher<'_> {
                 self.send_addresses(rank, wanted, reply);
             }
             Request::Death { number } => {
-                let reply = match self.deaths.get(number as usize) {
+                let reply = match self.members.deaths().get(number as usize) {
                     Some(process) => Reply::Death { process: *process },
                     None => {
-                        let reason = format!("{} processes have died", self.deaths.len());
+                        let reason = format!("{} processes have died", self.members.deaths().len());
                         Reply::Refused { rank, reason }
                     }
                 };
@@ -132,7 +132,7 @@ impl Launcher<'_> {
                 self.conclude(rank, spawned.map(|(first, size)| (first, size.to_string())));
             }
             Request::Parent => {
-                let parent = self.job.first_of(rank).and_then(|first| self.parents.get(&first));
+                let parent = self.job.first_of(rank).and_then(|first| self.members.parent(first));
                 match parent.map(codec::encode) {
                     Some(parent) => self.give(rank, &parent),
                     None => self.conclude(rank, Err("nobody has spawned it".into())),
@@ -164,7 +164,7 @@ impl Launcher<'_> {
         match request {
             Request::OpenPort => {
                 let opened = self.reach().map(|place| {
-                    let name = PortName { universe: self.universe, place };
+                    let name = PortName { universe: self.boot.job_id, place };
                     let word = format!("{:016x}", self.links.port_word());
                     (0, self.ports.open(rank, &name.prefix(&word)))
                 });
@@ -201,7 +201,7 @@ impl Launcher<'_> {
             Request::Unpublish { port, service } => {
                 let done = self.ports.unpublish(&service, &port);
                 if done.is_ok() {
-                    self.unpublish_everywhere(&service);
+                    self.links.unpublish(&service);
                 }
                 self.conclude(rank, done.map(|()| (0, String::new())));
             }
@@ -237,7 +237,7 @@ impl Launcher<'_> {
                 self.give_result(rank, numbers);
             }
             Request::Secret { universe } => {
-                let reply = match self.secret_for(universe) {
+                let reply = match self.links.secret_for(universe) {
                     Ok(secret) => Reply::Secret { secret },
                     Err(reason) => Reply::Refused { rank, reason },
                 };
@@ -254,19 +254,17 @@ impl Launcher<'_> {
         if self.job.jobs() == 1 && !self.links.is_any() {
             return self.handle_in_order(abort);
         }
-        self.aborts.push(abort);
         // Further aborts that are read meanwhile are queued: handled at once they would nest.
-        if self.aborts.len() == 1 {
+        if self.deferred.add_abort(abort) {
             self.read_all();
-            std::mem::take(&mut self.aborts)
-                .into_iter()
-                .for_each(|abort| self.handle_after_checks(abort));
+            let aborts = self.deferred.take_aborts();
+            aborts.into_iter().for_each(|abort| self.handle_after_checks(abort));
         }
     }
 
     /// Sends an answer. A process that sends requests without reading the answers loses them.
     pub(super) fn answer(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
-        self.note_answer_in_hold();
+        self.holding.set_unread(true);
         if self.answer_other(rank, reply, fd) || self.answer_far(rank, reply, fd) {
             return;
         }
@@ -291,7 +289,7 @@ impl Launcher<'_> {
 
     /// The contact beside an answer about `wanted` to a process of another launcher.
     fn contact(&self, asker: u32, wanted: u32) -> Option<Contact> {
-        let contact = Contact { universe: self.universe, number: wanted, known_as: asker };
+        let contact = Contact { universe: self.boot.job_id, number: wanted, known_as: asker };
         self.links.is_other(asker).then_some(contact)
     }
 

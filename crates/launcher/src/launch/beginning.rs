@@ -2,6 +2,8 @@
 //! and run when all are prepared. New ranks (`start.rs`) and restored ones (`resume.rs`) differ in
 //! how those of this host are prepared and begin.
 
+use std::time::Duration;
+
 use oxmpi_shm::segment::Boot;
 
 use super::entrance::Entrance;
@@ -10,10 +12,10 @@ use super::start::{Recruits, StartedRanks};
 use super::times::{StartPhase, StartTimes};
 use super::{Launch, LaunchError};
 use crate::host::HostLauncher;
-use crate::hosts::head::{RemoteAgent, Watch};
+use crate::hosts::branches::{Branches, PATIENCE, RESTORING};
+use crate::hosts::head::Watch;
 use crate::hosts::joiners::Joiners;
-use crate::hosts::lifelines::Lifelines;
-use oxmpi_rt_proto::agent::AgentOrder;
+use oxmpi_rt_proto::agent::{AgentOrder, BranchRound, ToAgent};
 
 /// A job whose ranks do not run on all hosts yet.
 pub(super) struct Beginning<'a, 'w> {
@@ -23,8 +25,9 @@ pub(super) struct Beginning<'a, 'w> {
     has_ranks: bool,
     pub(super) times: StartTimes,
     pub(super) host: HostLauncher<'a>,
-    pub(super) far: Vec<RemoteAgent>,
-    pub(super) lifelines: Lifelines,
+    pub(super) branches: Branches,
+    /// The limit for an answer of a branch.
+    patience: Duration,
 }
 
 impl<'a, 'w> Beginning<'a, 'w> {
@@ -38,8 +41,9 @@ impl<'a, 'w> Beginning<'a, 'w> {
         let times = StartTimes::begin(launch);
         let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
         host.start_guard(mark)?;
-        let (far, lifelines) = (Vec::new(), Lifelines::default());
-        Ok(Beginning { launch, watch, has_ranks, times, host, far, lifelines })
+        let patience = if mark.is_some() { RESTORING } else { PATIENCE };
+        let branches = Branches::default();
+        Ok(Beginning { launch, watch, has_ranks, times, host, branches, patience })
     }
 
     /// The job whose ranks run on all hosts.
@@ -50,8 +54,7 @@ impl<'a, 'w> Beginning<'a, 'w> {
         entrance: Entrance,
         joiners: Option<Joiners>,
     ) -> StartedRanks<'a> {
-        let Beginning { watch: (_, deadline), times, host, far, lifelines, .. } = self;
-        let entrance = Some(entrance);
+        let Beginning { watch: (_, deadline), times, host, branches, .. } = self;
         StartedRanks {
             boot,
             nodes,
@@ -59,8 +62,7 @@ impl<'a, 'w> Beginning<'a, 'w> {
             feed,
             secret,
             deadline,
-            far,
-            lifelines,
+            branches,
             entrance,
             joiners,
             times,
@@ -71,19 +73,20 @@ impl<'a, 'w> Beginning<'a, 'w> {
     /// these have called. Returns the addresses of the ranks.
     pub(super) fn prepare_others(
         &mut self,
-        agents: Option<Vec<RemoteAgent>>,
+        called: Option<Branches>,
         order: AgentOrder,
     ) -> Result<Vec<(u32, String)>, LaunchError> {
         self.times.add_own(StartPhase::Segments, self.has_ranks);
-        self.far = match agents {
-            Some(agents) => agents,
-            None => RemoteAgent::open_all(self.launch, self.watch)?,
+        self.branches = match called {
+            Some(called) => called,
+            None => Branches::open(self.launch, self.watch)?,
         };
-        self.times.add_far(StartPhase::Agents, &self.far);
-        self.lifelines = Lifelines::offer(self.launch, &mut self.far);
-        RemoteAgent::prepare_all(&mut self.far, order, self.watch)?;
-        self.times.add_far(StartPhase::Segments, &self.far);
-        Ok(RemoteAgent::addresses(&self.far))
+        self.times.add_far(StartPhase::Agents, &self.branches);
+        self.branches.offer_lifelines(self.launch);
+        let round = (BranchRound::Ready { base: 0 }, self.patience);
+        self.branches.ask_all(&ToAgent::Order(Box::new(order)), round, self.watch)?;
+        self.times.add_far(StartPhase::Segments, &self.branches);
+        Ok(self.branches.addresses())
     }
 
     /// Starts the ranks of other hosts, when those of this host are started: these have the numbers
@@ -97,8 +100,9 @@ impl<'a, 'w> Beginning<'a, 'w> {
         self.host.enlist_all(names, recruits, (0, None))?;
         inputs.into_iter().for_each(|(rank, pipe)| self.host.add_input(rank, pipe));
         self.times.add_own(StartPhase::Exec, self.has_ranks);
-        RemoteAgent::start_all(&mut self.far, addresses, self.watch)?;
-        self.times.add_far(StartPhase::Exec, &self.far);
+        let round = (BranchRound::Started { base: 0 }, self.patience);
+        self.branches.ask_all(&ToAgent::Go { addresses }, round, self.watch)?;
+        self.times.add_far(StartPhase::Exec, &self.branches);
         Ok(())
     }
 }

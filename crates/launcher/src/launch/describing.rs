@@ -27,11 +27,11 @@ impl Launcher<'_> {
     /// Describes the job to a tool.
     pub(super) fn describe(&mut self, id: u32) {
         match self.why_not_imaged() {
-            Some(reason) => self.refuse_tool(id, reason),
+            Some(reason) => self.entrance.refuse(id, reason),
             None => {
                 let facts = JobFacts {
                     mpirun: std::process::id(),
-                    id: self.universe,
+                    id: self.boot.job_id,
                     cr: self.launch.params.cr().map(String::from),
                     supervision: self.launch.supervision,
                     transport: self.launch.transport.name.into(),
@@ -50,9 +50,9 @@ impl Launcher<'_> {
                         .unwrap_or_default(),
                     params: checkpoint_params(&self.launch.params),
                 };
-                match self.give_tool(id, &codec::encode(&facts)) {
-                    Ok(()) => self.close_entrant(id),
-                    Err(reason) => self.refuse_tool(id, reason),
+                match self.entrance.give(id, &codec::encode(&facts)) {
+                    Ok(()) => self.entrance.close(id),
+                    Err(reason) => self.entrance.refuse(id, reason),
                 }
             }
         }
@@ -60,7 +60,7 @@ impl Launcher<'_> {
 
     /// Why an image of the process tree would not contain the whole job; `None` if it would.
     pub(super) fn why_not_imaged(&self) -> Option<String> {
-        if self.job.is_ending() || self.finished.is_some() {
+        if self.job.is_ending() || self.end.is_over() {
             return Some("the job is ending".into());
         }
         if self.links.is_any() {
@@ -71,15 +71,15 @@ impl Launcher<'_> {
             );
         }
         self.members.iter().find_map(|(number, member)| {
-            let name = self.job.name(*number);
+            let name = self.job.name(number);
             if !member.running {
                 return Some(format!("{name} has ended"));
             }
-            if member.host.is_some() {
+            if member.branch.is_some() {
                 // Its agent knows the present state.
                 return None;
             }
-            let rank = self.rank(*number);
+            let rank = self.rank(number);
             if rank.is_none_or(|rank| !rank.is_child()) {
                 return Some(format!(
                     "{name} was not started by this mpirun, and would not be in the image"
@@ -89,7 +89,7 @@ impl Launcher<'_> {
             if rank.is_some_and(|rank| rank.segment.status().has_left()) {
                 return Some(format!("{name} has called MPI_Finalize"));
             }
-            match self.phase_of(*number) {
+            match self.phase_of(number) {
                 MpiPhase::BeforeInit => {
                     Some(format!("{name} has not called MPI_Init yet: try again when it has"))
                 }

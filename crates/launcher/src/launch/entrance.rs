@@ -17,7 +17,8 @@ use oxmpi_sys::{fdpass, local, net};
 use rustix::event::epoll;
 use tracing::debug;
 
-use super::launcher::{ENTRANCE, ENTRANT, Launcher};
+use super::launcher::{ENTRANT, Launcher};
+use super::members::JobMember;
 use super::plugs::{self, Plug};
 use super::start::{self, RankProcess, postboxes_of};
 use super::{Launch, LaunchError};
@@ -42,7 +43,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct Entrance {
-    pub(super) listener: OwnedFd,
+    listener: OwnedFd,
     name: String,
     secret: String,
     is_for_ranks: bool,
@@ -68,20 +69,9 @@ impl Entrance {
         let mut word = [0; 8];
         net::fill_random(&mut word).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
         let name = format!("{ENTRANCE_PREFIX}{:016x}", u64::from_ne_bytes(word));
-        let listener = local::listen_as(&name)
-            .map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
         let secret = to_hex(&start::draw_secret()?);
-        let (entrants, generations) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Entrance {
-            listener,
-            name,
-            secret,
-            is_for_ranks,
-            entrants,
-            next: 0,
-            next_check: None,
-            generations,
-        })
+        let entrance = Entrance::open_as((name, secret), 0)?;
+        Ok(Entrance { is_for_ranks, ..entrance })
     }
 
     /// The address for the environment of ranks, with number 0.
@@ -112,6 +102,10 @@ impl Entrance {
         })
     }
 
+    pub(super) fn events(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
     pub(super) fn names(&self) -> (String, String) {
         (self.name.clone(), self.secret.clone())
     }
@@ -133,66 +127,135 @@ impl Entrance {
     pub(super) fn generation(&self, first: u32) -> u32 {
         self.generations.get(&first).copied().unwrap_or(0)
     }
-}
 
-impl Launcher<'_> {
-    pub(super) fn watch_entrance(&self) -> rustix::io::Result<()> {
-        match &self.entrance {
-            Some(entrance) => self.host.listen(entrance.listener.as_fd(), ENTRANCE, 0),
-            None => Ok(()),
-        }
+    /// A job begins another generation.
+    fn begin_generation(&mut self, first: u32) {
+        *self.generations.entry(first).or_default() += 1;
     }
 
-    /// The incarnation of a process for its peers over sockets.
-    pub(super) fn incarnation(&self, number: u32) -> u32 {
-        let first = self.job.first_of(number).unwrap_or(number);
-        1 + self.entrance.as_ref().map_or(0, |entrance| entrance.generation(first))
-    }
-
-    pub(super) fn welcome_entrants(&mut self) {
-        while let Some(entrance) = &mut self.entrance {
-            let Ok(Some(socket)) = local::accept(&entrance.listener) else { return };
+    /// Accepts connections of this user and of root.
+    pub(super) fn welcome(&mut self, events: &OwnedFd) {
+        while let Ok(Some(socket)) = local::accept(&self.listener) {
             let own = rustix::process::geteuid().as_raw();
             let Some(peer) =
                 local::peer(&socket).ok().filter(|peer| [own, ROOT].contains(&peer.user))
             else {
                 continue;
             };
-            if entrance.entrants.len() >= MOST {
-                let silent = entrance.entrants.iter().find(|(_, one)| one.wants.is_none());
+            if self.entrants.len() >= MOST {
+                let silent = self.entrants.iter().find(|(_, one)| one.wants.is_none());
                 let Some(oldest) = silent.map(|(id, _)| *id) else { continue };
-                entrance.entrants.remove(&oldest);
+                self.entrants.remove(&oldest);
             }
-            let id = entrance.next;
-            entrance.next = id.wrapping_add(1);
-            let entrant = Entrant { socket, pid: peer.pid.cast_unsigned(), wants: None };
-            let place = entrance.entrants.entry(id).insert_entry(entrant);
-            let watched = epoll::add(
-                &self.host.events,
-                &place.get().socket,
-                epoll::EventData::new_u64(ENTRANT << 32 | u64::from(id)),
-                epoll::EventFlags::IN,
-            );
-            if watched.is_err() {
-                place.remove();
+            let id = self.next;
+            self.next = id.wrapping_add(1);
+            let data = epoll::EventData::new_u64(ENTRANT << 32 | u64::from(id));
+            if epoll::add(events, &socket, data, epoll::EventFlags::IN).is_ok() {
+                let entrant = Entrant { socket, pid: peer.pid.cast_unsigned(), wants: None };
+                self.entrants.insert(id, entrant);
             }
         }
     }
 
+    /// Reads a message; returns the sender's process number, and the message's length, 0 at the end
+    /// of the connection or for a second message. `None`: nothing has come.
+    fn read(&mut self, id: u32, bytes: &mut [u8]) -> Option<(u32, usize)> {
+        let entrant = self.entrants.get(&id)?;
+        match fdpass::receive(&entrant.socket, bytes) {
+            Ok((n, _)) if entrant.wants.is_none() => Some((entrant.pid, n)),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => None,
+            _ => Some((entrant.pid, 0)),
+        }
+    }
+
+    /// The process wants to be this rank.
+    fn note_wish(&mut self, id: u32, number: u32) {
+        if let Some(entrant) = self.entrants.get_mut(&id) {
+            entrant.wants = Some((number, Instant::now()));
+            self.next_check = None;
+        }
+    }
+
+    /// The waiting processes: connection, process number and rank; none before the next check.
+    fn due(&mut self, now: Instant) -> Vec<(u32, u32, u32)> {
+        let wish = |(id, one): (&u32, &Entrant)| Some((*id, one.pid, one.wants?.0));
+        let waiting: Vec<_> = self.entrants.iter().filter_map(wish).collect();
+        if waiting.is_empty() || self.next_check.is_some_and(|next_check| next_check > now) {
+            return Vec::new();
+        }
+        self.next_check = Some(now + CHECK_INTERVAL);
+        waiting
+    }
+
+    fn applicants(&self) -> Vec<u32> {
+        self.waiting().map(|(_, pid, _)| pid).collect()
+    }
+
+    /// Whether a process has waited to be a rank for `limit`.
+    pub(super) fn has_waited(&self, limit: Duration) -> bool {
+        self.waiting().any(|(_, _, since)| since.elapsed() >= limit)
+    }
+
+    fn take(&mut self, id: u32) -> Option<OwnedFd> {
+        Some(self.entrants.remove(&id)?.socket)
+    }
+
+    pub(super) fn close(&mut self, id: u32) {
+        self.entrants.remove(&id);
+    }
+
+    fn send_last(&mut self, id: u32, packet: &[u8]) {
+        if let Some(socket) = self.take(id) {
+            let _ = fdpass::send(&socket, packet, None);
+        }
+    }
+
+    /// Refuses a process that wants to be a rank.
+    fn turn_down(&mut self, id: u32, rank: u32, reason: &str) {
+        self.send_last(id, &Reply::Refused { rank, reason: reason.into() }.encode());
+    }
+
+    /// Sends a reply to a tool, and ends its connection.
+    pub(super) fn end(&mut self, id: u32, reply: &ToolReply) {
+        self.send_last(id, &reply.encode());
+    }
+
+    /// Refuses the request of a tool, and ends its connection.
+    pub(super) fn refuse(&mut self, id: u32, reason: String) {
+        self.end(id, &ToolReply::Refused { reason });
+    }
+
+    /// Sends a tool an answer that may be longer than a message.
+    pub(super) fn give(&self, id: u32, answer: &[u8]) -> Result<(), String> {
+        let fd = blob::write(answer).map_err(|error| error.to_string())?;
+        self.answer(id, &ToolReply::Given, Some(fd.as_fd()));
+        Ok(())
+    }
+
+    /// Sends a reply to a tool whose connection stays open.
+    pub(super) fn answer(&self, id: u32, reply: &ToolReply, fd: Option<BorrowedFd<'_>>) {
+        if let Some(entrant) = self.entrants.get(&id) {
+            let _ = fdpass::send(&entrant.socket, &reply.encode(), fd);
+        }
+    }
+}
+
+impl Launcher<'_> {
+    /// The incarnation of a process for its peers over sockets.
+    pub(super) fn incarnation(&self, number: u32) -> u32 {
+        let first = self.job.first_of(number).unwrap_or(number);
+        1 + self.entrance.generation(first)
+    }
+
     /// Handles the message of a connection, which is its only one.
     pub(super) fn read_entrant(&mut self, id: u32) {
-        let (is_holder, is_caller) = (self.is_holder(id), self.is_caller(id));
-        let Some(entrance) = &mut self.entrance else { return };
-        let Some(entrant) = entrance.entrants.get_mut(&id) else { return };
+        let (is_holder, is_caller) = (self.holding.is_holder(id), self.calls.is_caller(id));
         let mut bytes = [0; MAX_MESSAGE];
-        let packet = match fdpass::receive(&entrant.socket, &mut bytes) {
-            Ok((n, _)) if entrant.wants.is_none() => &bytes[..n],
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-            _ => &[],
-        };
+        let Some((pid, length)) = self.entrance.read(id, &mut bytes) else { return };
+        let packet = &bytes[..length];
         let of_tool = ToolRequest::decode(packet);
         let request = of_tool.as_ref().map(|request| MessageName(request).to_string());
-        debug!(pid = entrant.pid, request, "a message at the entrance");
+        debug!(pid, request, "a message at the entrance");
         if is_holder {
             return self.handle_holder_message(id, of_tool.as_ref());
         }
@@ -205,32 +268,19 @@ impl Launcher<'_> {
         let (number, secret, returns) = match Request::decode(packet) {
             Ok(Request::Enter { number, secret }) => (number, secret, false),
             Ok(Request::Return { number, secret }) => (number, secret, true),
-            _ => {
-                entrance.entrants.remove(&id);
-                return;
-            }
+            _ => return self.entrance.close(id),
         };
-        let is_known = entrance.is_for_ranks && secret == entrance.secret;
-        let pid = entrant.pid;
+        let is_known = self.entrance.is_for_ranks && secret == self.entrance.secret;
         if !is_known || !self.descends(pid, number) {
-            return self
-                .end_entrant(id, &Reply::Refused { rank: number, reason: "it is no rank".into() });
+            return self.entrance.turn_down(id, number, "it is no rank");
         }
         if returns {
             return self.take_back(id, number, pid);
         }
         if self.rank(number).is_some_and(|rank| is_owner_still(rank, pid)) {
-            let reason = "it is the rank already".into();
-            return self.end_entrant(id, &Reply::Refused { rank: number, reason });
+            return self.entrance.turn_down(id, number, "it is the rank already");
         }
-        if let Some(entrant) =
-            self.entrance.as_mut().and_then(|entrance| entrance.entrants.get_mut(&id))
-        {
-            entrant.wants = Some((number, Instant::now()));
-        }
-        if let Some(entrance) = &mut self.entrance {
-            entrance.next_check = None;
-        }
+        self.entrance.note_wish(id, number);
     }
 
     /// Carries out the first request of a tool.
@@ -243,7 +293,7 @@ impl Launcher<'_> {
             ToolRequest::Imaged { .. }
             | ToolRequest::ImageFar { .. }
             | ToolRequest::EndHeld { .. } => {
-                self.refuse_tool(id, "its processes are not held for this tool".into());
+                self.entrance.refuse(id, "its processes are not held for this tool".into());
             }
         }
     }
@@ -254,53 +304,10 @@ impl Launcher<'_> {
         line_of(pid, Some(std::process::id())).0.contains(&rank.process.pid)
     }
 
-    fn end_entrant(&mut self, id: u32, reply: &Reply) {
-        self.send_last(id, &reply.encode());
-    }
-
-    fn send_last(&mut self, id: u32, packet: &[u8]) {
-        if let Some(entrant) =
-            self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id))
-        {
-            let _ = fdpass::send(&entrant.socket, packet, None);
-        }
-    }
-
-    /// Sends a reply to a tool, and ends its connection.
-    pub(super) fn end_tool(&mut self, id: u32, reply: &ToolReply) {
-        self.send_last(id, &reply.encode());
-    }
-
-    pub(super) fn close_entrant(&mut self, id: u32) {
-        self.entrance.iter_mut().for_each(|entrance| _ = entrance.entrants.remove(&id));
-    }
-
-    /// Refuses the request of a tool, and ends its connection.
-    pub(super) fn refuse_tool(&mut self, id: u32, reason: String) {
-        self.end_tool(id, &ToolReply::Refused { reason });
-    }
-
-    /// Sends a tool an answer that may be longer than a message.
-    pub(super) fn give_tool(&self, id: u32, answer: &[u8]) -> Result<(), String> {
-        let fd = blob::write(answer).map_err(|error| error.to_string())?;
-        self.answer_tool(id, &ToolReply::Given, Some(fd.as_fd()));
-        Ok(())
-    }
-
-    /// Sends a reply to a tool whose connection stays open.
-    pub(super) fn answer_tool(&self, id: u32, reply: &ToolReply, fd: Option<BorrowedFd<'_>>) {
-        if let Some(entrant) =
-            self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id))
-        {
-            let _ = fdpass::send(&entrant.socket, &reply.encode(), fd);
-        }
-    }
-
     fn take_back(&mut self, id: u32, number: u32, pid: u32) {
         let owner = self.rank(number).and_then(RankProcess::owner);
         if owner != Some(pid) {
-            let reason = "it is not the rank".into();
-            return self.end_entrant(id, &Reply::Refused { rank: number, reason });
+            return self.entrance.turn_down(id, number, "it is not the rank");
         }
         if self.take_control(id, number) {
             self.answer(number, &Reply::Done { number: 0, text: String::new() }, None);
@@ -308,8 +315,7 @@ impl Launcher<'_> {
     }
 
     fn take_control(&mut self, id: u32, number: u32) -> bool {
-        let entrant = self.entrance.as_mut().and_then(|entrance| entrance.entrants.remove(&id));
-        let Some(Entrant { socket, .. }) = entrant else { return false };
+        let Some(socket) = self.entrance.take(id) else { return false };
         // Messages on the old socket come before those on the new one.
         self.host.read_messages_of(number);
         self.handle_host_messages();
@@ -317,32 +323,21 @@ impl Launcher<'_> {
     }
 
     pub(super) fn check_entrants(&mut self, now: Instant) {
-        let Some(entrance) = &mut self.entrance else { return };
-        let waiting: Vec<u32> = entrance
-            .entrants
-            .iter()
-            .filter(|(_, one)| one.wants.is_some())
-            .map(|(id, _)| *id)
-            .collect();
-        if waiting.is_empty()
-            || entrance.next_check.is_some_and(|next_check| next_check > now)
-            || self.job.is_ending()
-        {
+        if self.job.is_ending() {
             return;
         }
-        entrance.next_check = Some(now + CHECK_INTERVAL);
         // The ranks of the last job, valid until a process is admitted.
         let mut known: Option<(u32, Vec<RankSeat>)> = None;
-        for id in waiting {
-            let entrant = self.entrance.as_ref().and_then(|entrance| entrance.entrants.get(&id));
-            let Some(Entrant { pid, wants: Some((number, _)), .. }) = entrant else { continue };
-            let (pid, number) = (*pid, *number);
+        for (id, pid, number) in self.entrance.due(now) {
+            if self.entrance.pid_of(id).is_none() {
+                continue;
+            }
             let first = self.job.first_of(number).unwrap_or(number);
             let (_, seats) = match known.take().filter(|(of, _)| *of == first) {
                 Some(known) => known,
                 None => (first, self.seats(number)),
             };
-            let admission = admit(number, pid, &seats, &self.applicants());
+            let admission = admit(number, pid, &seats, &self.entrance.applicants());
             if matches!(admission, Admission::Waits(_)) {
                 known = Some((first, seats));
             } else {
@@ -360,8 +355,7 @@ impl Launcher<'_> {
                 Err(reason) => self.turn_away(id, number, &reason),
             },
             Admission::Singleton => {
-                let reason = "another process is the rank".into();
-                self.end_entrant(id, &Reply::Refused { rank: number, reason });
+                self.entrance.turn_down(id, number, "another process is the rank");
             }
             Admission::Died { number: dead, pid } => {
                 let name = self.job.name(dead);
@@ -381,17 +375,13 @@ impl Launcher<'_> {
         }
     }
 
-    fn applicants(&self) -> Vec<u32> {
-        self.entrance.iter().flat_map(Entrance::waiting).map(|(_, pid, _)| pid).collect()
-    }
-
     fn seats(&self, number: u32) -> Vec<RankSeat> {
         let Some((first, size)) = self.job.first_of(number).zip(self.job.size_of(number)) else {
             return Vec::new();
         };
-        let seat = |(number, member): (&u32, &super::launcher::JobMember)| {
-            let owner = self.rank(*number).map_or(Owner::Left, owner_of);
-            RankSeat { number: *number, owner, runs: member.running }
+        let seat = |(number, member): (u32, &JobMember)| {
+            let owner = self.rank(number).map_or(Owner::Left, owner_of);
+            RankSeat { number, owner, runs: member.running }
         };
         self.members.range(first..first + size).map(seat).collect()
     }
@@ -403,8 +393,7 @@ impl Launcher<'_> {
         let claimed = self.rank(number).is_some_and(claims);
         if !claimed {
             // Another process was faster, with inherited descriptors.
-            let reason = "another process is the rank".into();
-            return self.end_entrant(id, &Reply::Refused { rank: number, reason });
+            return self.entrance.turn_down(id, number, "another process is the rank");
         }
         let file = self.rank(number).and_then(|rank| rank.segment_fd.try_clone().ok());
         if self.take_control(id, number) {
@@ -414,7 +403,7 @@ impl Launcher<'_> {
     }
 
     fn turn_away(&mut self, id: u32, number: u32, reason: &str) {
-        self.end_entrant(id, &Reply::Failed { reason: reason.into() });
+        self.entrance.send_last(id, &Reply::Failed { reason: reason.into() }.encode());
         let seen = self.glimpse(number);
         self.handle_event(JobEvent::Abort { rank: number, code: 1, text: reason.into(), seen });
     }
@@ -430,16 +419,14 @@ impl Launcher<'_> {
         }
         let numbers: Vec<u32> = self.seats(number).iter().map(|seat| seat.number).collect();
         self.renew(&numbers).map_err(|error| error.to_string())?;
-        self.parents.remove(&first);
+        self.members.drop_parent(first);
         self.job.renew(first);
         for number in &numbers {
             self.ports.ended(*number);
-            self.forget_services(*number);
+            self.links.forget_services(*number);
             self.takes_no_step(*number);
         }
-        if let Some(entrance) = &mut self.entrance {
-            *entrance.generations.entry(first).or_default() += 1;
-        }
+        self.entrance.begin_generation(first);
         Ok(())
     }
 
@@ -450,7 +437,7 @@ impl Launcher<'_> {
                 .map_err(|e| LaunchError::Kernel("make a segment", e))?;
             let segment = Segment::map(&fd).map_err(LaunchError::Segment)?;
             // A later process counts survived failures in the same way.
-            self.deaths.iter().for_each(|_| segment.status().note_death());
+            self.members.deaths().iter().for_each(|_| segment.status().note_death());
             segment.status().ask_quiesce_step(self.standing.step());
             made.push((fd, segment));
         }
@@ -461,7 +448,6 @@ impl Launcher<'_> {
         if self.launch.transport.has_daemons() {
             // The old relays have noted the ends of ranks.
             self.host.end_relays();
-            self.relay_errors.clear();
         }
         for (number, (fd, segment)) in numbers.iter().zip(made) {
             let Some(LocalRank { rank, plug, .. }) = self.host.ranks.get_mut(*number) else {
@@ -475,10 +461,11 @@ impl Launcher<'_> {
     }
 
     pub(super) fn entrant_lines(&self) -> String {
-        let waiting = self.entrance.iter().flat_map(Entrance::waiting);
+        let waiting = self.entrance.waiting();
         let line = |(number, pid, since): (u32, u32, Instant)| {
             let seats = self.seats(number);
-            let Admission::Waits(awaited) = admit(number, pid, &seats, &self.applicants()) else {
+            let Admission::Waits(awaited) = admit(number, pid, &seats, &self.entrance.applicants())
+            else {
                 return String::new();
             };
             let awaited = seats.iter().filter(|seat| awaited.contains(&seat.number));
@@ -493,14 +480,6 @@ impl Launcher<'_> {
             )
         };
         waiting.map(line).collect()
-    }
-
-    /// Whether a process has waited to be a rank for `limit`.
-    pub(super) fn has_entrant_of(&self, limit: Duration) -> bool {
-        self.entrance
-            .iter()
-            .flat_map(Entrance::waiting)
-            .any(|(_, _, since)| since.elapsed() >= limit)
     }
 }
 
@@ -545,5 +524,38 @@ fn new_plugs(
     match boots.iter().any(|boot| boot.sockets) {
         true => plugs::plugs(launch, boots.len(), true, boots.len() > 1),
         false => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_answered_and_a_process_that_wants_to_be_a_rank_waits() {
+        let mut entrance = Entrance::open(true).unwrap();
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let tool = local::connect(&entrance.name).unwrap();
+        let _other = local::connect(&entrance.name).unwrap();
+        fdpass::send(&tool, &ToolRequest::Describe.encode(), None).unwrap();
+        entrance.welcome(&events);
+        let (mut bytes, pid) = ([0; MAX_MESSAGE], std::process::id());
+        let (sender, length) = entrance.read(0, &mut bytes).unwrap();
+        assert_eq!((sender, entrance.pid_of(1)), (pid, Some(pid)));
+        assert!(matches!(ToolRequest::decode(&bytes[..length]), Some(ToolRequest::Describe)));
+        assert!(entrance.read(0, &mut bytes).is_none() && entrance.time().is_none());
+        entrance.refuse(0, "not now".into());
+        let (length, _) = fdpass::receive(&tool, &mut bytes).unwrap();
+        let reply = ToolReply::decode(&bytes[..length]);
+        assert!(matches!(reply, Some(ToolReply::Refused { reason }) if reason == "not now"));
+        assert_eq!(entrance.pid_of(0), None);
+
+        let now = Instant::now();
+        entrance.note_wish(1, 5);
+        assert_eq!((entrance.applicants(), entrance.due(now)), (vec![pid], vec![(1, pid, 5)]));
+        assert!(entrance.due(now).is_empty() && entrance.time() == Some(now + CHECK_INTERVAL));
+        assert!(!entrance.has_waited(Duration::from_secs(3600)));
+        entrance.close(1);
+        assert!(entrance.due(now + CHECK_INTERVAL).is_empty());
     }
 }

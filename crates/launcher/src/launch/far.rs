@@ -1,34 +1,26 @@
 //! Processes on other hosts, behind their agents.
 
-mod adoption;
 mod checks;
 mod loss;
 
-use std::collections::BTreeSet;
+pub(super) use self::checks::DeferredEvents;
+
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
 use rustix::process::Signal;
 
 use super::Launch;
-use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, call_name};
-use super::output::{Sink, is_ready};
+use super::launcher::Launcher;
 use super::start::app_of;
 use crate::host::HostLauncher;
-use crate::hosts::child::Child;
-use crate::hosts::head::RemoteAgent;
-use crate::job::Glimpse;
+use crate::hosts::head::AddressRequest;
 use oxmpi_rt_client::blob;
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_proto::agent::{
-    BranchReport, BranchRound, FromAgent, HostOrder, HostReport, ProcessEvent, Receivers, Seen,
-    ToAgent,
+    BranchReport, BranchRound, FromAgent, HostOrder, HostReport, ProcessEvent, Seen, ToAgent,
 };
-
-/// How long output may follow a host's last message.
-const QUIET: Duration = Duration::from_millis(200);
 
 /// The host of each rank, if they are not all on this one, whose name is `own`.
 pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
@@ -56,104 +48,44 @@ pub(super) fn own_node(launch: &Launch, own: &HostLauncher<'_>) -> Option<u32> {
 impl Launcher<'_> {
     /// Makes the processes on other hosts members.
     pub(super) fn enlist_far(&mut self, nodes: &[u32]) -> rustix::io::Result<()> {
-        for at in 0..self.far.len() {
-            let Some(far) = &self.far[at] else { continue };
-            self.host.listen(far.child.stream.input(), AGENT_STREAM, at as u32)?;
-            if let Some(errors) = &far.child.errors {
-                self.host.listen(errors.input(), AGENT_ERRORS, at as u32)?;
-            }
-            let pids = far.pids().to_vec();
-            for (number, pid) in pids {
-                let Some(node) = nodes.get(number as usize) else { continue };
-                let tag = self.launch.output.tags.then(|| number.to_string());
-                let app = app_of(&self.launch.apps, number);
-                self.enlist_far_one((at, *node), (number, pid), tag.as_deref(), app);
-            }
+        self.branches.listen(&self.host)?;
+        for (at, number, pid) in self.branches.started() {
+            let Some(node) = nodes.get(number as usize) else { continue };
+            let home = (Some(at), *node);
+            let (app, name) = (app_of(&self.launch.apps, number), number.to_string());
+            self.add_member((number, home), [true; 2], (pid, &name), app);
         }
         Ok(())
     }
 
-    pub(super) fn enlist_far_one(
-        &mut self,
-        (at, node): (usize, u32),
-        (number, pid): (u32, u32),
-        tag: Option<&str>,
-        app: usize,
-    ) {
-        self.add_member((number, node, Some(at)), [true; 2], (pid, tag), app);
-    }
-
-    pub(super) fn is_far(&self, rank: u32) -> bool {
-        self.members.get(&rank).is_some_and(|member| member.host.is_some())
-    }
-
-    /// Sends a message to the agents of a branch.
-    pub(super) fn post_far(&mut self, at: usize, message: &ToAgent) {
-        match self.far.get_mut(at) {
-            Some(Some(far)) => far.post(message),
-            _ => self.keep_for_stranded(Some(at), message, &Receivers::All),
-        }
-    }
-
-    /// Sends a message to the agent of a process.
-    pub(super) fn post_home(&mut self, rank: u32, message: &ToAgent) {
-        let Some(JobMember { node, host: Some(at), .. }) = self.members.get(&rank) else { return };
-        match self.far.get_mut(*at) {
-            Some(Some(far)) => far.post_to(*node, message),
-            _ => {
-                let to = Receivers::Nodes(vec![*node]);
-                self.keep_for_stranded(None, message, &to);
-            }
-        }
-    }
-
     /// Gives an order to the hosts of processes.
-    pub(super) fn order_homes(&mut self, processes: &Range<u32>, order: HostOrder) {
-        let homes = self.members.range(processes.clone()).filter_map(|(_, member)| member.host);
-        let homes: BTreeSet<usize> = homes.collect();
-        let message = ToAgent::Host(order.clone());
-        homes.into_iter().for_each(|at| self.post_far(at, &message));
+    pub(super) fn order_homes(&mut self, processes: Range<u32>, order: HostOrder) {
+        let (homes, message) = (self.members.branches(processes), ToAgent::Host(order.clone()));
+        homes.into_iter().for_each(|at| self.branches.post(at, &message));
         self.host.obey(order);
     }
 
     /// Gives an order to all hosts. Their reports are handled later.
     pub(super) fn order_all(&mut self, order: HostOrder) {
-        self.post_all(&ToAgent::Host(order.clone()));
+        self.branches.post_all(&ToAgent::Host(order.clone()));
         self.host.obey(order);
-    }
-
-    pub(super) fn post_all(&mut self, message: &ToAgent) {
-        self.far.iter_mut().flatten().for_each(|far| far.post(message));
-        self.keep_for_stranded(None, message, &Receivers::All);
     }
 
     /// Handles messages of an agent, and room in its stream.
     pub(super) fn far_ready(&mut self, at: usize) {
-        let Some(Some(far)) = self.far.get_mut(at) else { return };
-        let ended = far.child.read();
+        let ended = self.branches.read(at);
         self.read_agent(at);
         if let Some(error) = ended {
             self.lose_host(at, error);
         }
     }
 
-    /// Handles messages that came with the agents' last start-up message, without a further event.
-    pub(super) fn read_all_agents(&mut self) {
-        let now = Instant::now();
-        // Starting may have taken longer than the silence limit of agents.
-        self.far.iter_mut().flatten().for_each(|far| far.child.last_message = now);
-        (0..self.far.len()).for_each(|at| self.read_agent(at));
-    }
-
     /// Handles all complete messages; a single read limits their number.
     pub(super) fn read_agent(&mut self, at: usize) {
         loop {
-            let Some(Some(far)) = self.far.get_mut(at) else { return };
-            match far.next() {
+            match self.branches.next(at) {
                 Ok(Some((route, message))) => {
-                    if self.is_new(at, &route) {
-                        self.handle_agent_message((at, route.node), message);
-                    }
+                    self.handle_agent_message((at, route.node), message);
                 }
                 Ok(None) => return,
                 Err(error) => return self.lose_senseless(at, &error),
@@ -164,12 +96,8 @@ impl Launcher<'_> {
     /// Handles a message of the agent of a host, in the branch with the index `at`.
     fn handle_agent_message(&mut self, (at, node): (usize, u32), message: FromAgent) {
         match message {
-            FromAgent::Alive { number } => {
-                if let Some(Some(far)) = self.far.get_mut(at) {
-                    far.child.kept.note_received(number);
-                }
-            }
-            FromAgent::Text { text } => self.print(&text),
+            FromAgent::Alive { number } => self.branches.note_received(at, number),
+            FromAgent::Text { text } => self.output.print(&text),
             FromAgent::Report { round: BranchRound::Seen { .. }, report } => {
                 self.note_states(at, *report);
             }
@@ -180,25 +108,30 @@ impl Launcher<'_> {
             }
             FromAgent::Request { rank, request, blob, seen } => {
                 // Not of processes that are forgotten, given up, or of an abandoned spawn.
-                if self.is_of(rank, Some(at)) && self.members.get(&rank).is_some_and(|m| m.running)
-                {
+                if self.members.is_of(rank, Some(at)) && self.members.is_running(rank) {
                     self.note_seen(rank, seen);
                     self.request_of_far(rank, request, blob);
                 }
             }
             FromAgent::Host(report) => {
                 if let HostReport::Output { rank, bytes, .. } = &report {
-                    if let Some(Some(far)) = self.far.get_mut(at) {
-                        far.child.owed += bytes.len() as u64;
-                    }
-                    if !self.is_of(*rank, Some(at)) {
+                    self.branches.note_output(at, bytes.len());
+                    if !self.members.is_of(*rank, Some(at)) {
                         return;
                     }
                 }
                 self.handle_report(Some(node), report);
             }
-            FromAgent::HostsLost { nodes, text } => self.lose_below(at, &nodes, text),
-            FromAgent::Answer { asker, reply } => self.forward_address(at, asker, reply),
+            FromAgent::HostsLost { nodes, text } => {
+                if let Some(lost) = self.branches.lose_below(at, nodes, text) {
+                    self.note_lost(lost);
+                }
+            }
+            FromAgent::Answer { asker, reply } => {
+                if let Some(request) = self.branches.take_request(at, asker) {
+                    self.send_addresses(request.asker, request.wanted, reply);
+                }
+            }
             FromAgent::Piece { round, name, bytes } => {
                 self.take_image_piece((node, round), &name, &bytes);
             }
@@ -206,19 +139,13 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether a process is in the branch: an agent reports only on processes of its own. `None`:
-    /// it is of this host.
-    fn is_of(&self, rank: u32, at: Option<usize>) -> bool {
-        self.members.get(&rank).is_some_and(|member| member.host == at)
-    }
-
     pub(super) fn handle_process_event(&mut self, at: Option<usize>, event: ProcessEvent) {
         match event {
-            ProcessEvent::Closed { rank, is_error } if self.is_of(rank, at) => {
+            ProcessEvent::Closed { rank, is_error } if self.members.is_of(rank, at) => {
                 self.take_output(rank, usize::from(is_error), &[]);
             }
-            ProcessEvent::Exited { rank, exit, seen } if self.is_of(rank, at) => {
-                if self.members.get(&rank).is_some_and(|member| member.running) {
+            ProcessEvent::Exited { rank, exit, seen } if self.members.is_of(rank, at) => {
+                if self.members.is_running(rank) {
                     self.note_seen(rank, seen);
                     let seen = self.glimpse(rank);
                     self.note_end(rank, exit, seen);
@@ -231,31 +158,17 @@ impl Launcher<'_> {
 
     fn note_states(&mut self, at: usize, report: BranchReport) {
         for (rank, seen) in report.seen {
-            if self.is_of(rank, Some(at)) {
+            if self.members.is_of(rank, Some(at)) {
                 self.note_seen(rank, seen);
             }
         }
-        if let Some(Some(far)) = self.far.get_mut(at) {
-            far.note_answer(&report.silent);
-        }
+        self.branches.note_answer(at, &report.silent);
         self.handle_deferred(Instant::now());
     }
 
-    fn forward_address(&mut self, at: usize, asker: u32, reply: Reply) {
-        let Some(Some(far)) = self.far.get_mut(at) else { return };
-        let Some(place) = far.address_requests.iter().position(|(by, _)| *by == asker) else {
-            return;
-        };
-        let (asker, wanted) = far.address_requests.swap_remove(place);
-        self.send_addresses(asker, wanted, reply);
-    }
-
-    fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call, rests }: Seen) {
-        let last_call = call_name(last_call);
-        self.note_contact(rank, stage, false);
-        if let Some(member) = self.members.get_mut(&rank) {
-            (member.seen, member.rests) = (Glimpse { pid, stage, last_call }, rests);
-        }
+    fn note_seen(&mut self, rank: u32, seen: Seen) {
+        self.note_contact(rank, seen.stage, false);
+        self.members.note_seen(rank, seen);
     }
 
     fn request_of_far(&mut self, rank: u32, request: Request, contents: Option<Vec<u8>>) {
@@ -271,9 +184,7 @@ impl Launcher<'_> {
         reply: &Reply,
         fd: Option<BorrowedFd<'_>>,
     ) -> bool {
-        if !self.is_far(rank) {
-            return false;
-        }
+        let Some(home) = self.members.home(rank) else { return false };
         let contents = match (reply, fd) {
             (Reply::Given, Some(fd)) => blob::read(fd).map(Some).map_err(|error| error.to_string()),
             (_, None) => Ok(None),
@@ -286,116 +197,74 @@ impl Launcher<'_> {
                 ToAgent::Answer { rank, reply: Reply::Refused { rank, reason }, blob: None }
             }
         };
-        self.post_home(rank, &message);
+        self.branches.post_home(home, &message);
         true
     }
 
+    /// Requests the addresses of a process on another host from its agent.
     pub(super) fn request_addresses(&mut self, asker: u32, wanted: u32) {
-        let home = self.members.get(&wanted).and_then(|member| Some((member.host?, member.node)));
-        let far = home.and_then(|(at, node)| Some((self.far.get_mut(at)?.as_mut()?, node)));
-        match far.filter(|(far, node)| far.leads_to(*node)) {
-            Some((far, node)) => {
-                far.address_requests.push((asker, wanted));
-                far.post_to(node, &ToAgent::Where { asker, rank: wanted });
-            }
-            None => self.request_addresses_of_stranded(asker, wanted),
+        let Some((at, node)) = self.members.home(wanted) else { return };
+        let request = AddressRequest { asker, wanted, node };
+        if let Some(request) = self.branches.request_addresses(at, request) {
+            self.refuse_addresses(&request);
         }
+    }
+
+    pub(super) fn refuse_addresses(
+        &mut self,
+        AddressRequest { asker, wanted, .. }: &AddressRequest,
+    ) {
+        let reason = "the agent of its host is lost".to_string();
+        self.answer(*asker, &Reply::Refused { rank: *wanted, reason }, None);
     }
 
     pub(super) fn signal_far(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
-        let mut by_branch: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.far.len()];
-        for rank in ranks {
-            if let Some(JobMember { node, host: Some(at), .. }) = self.members.get(&rank) {
-                by_branch[*at].push((rank, *node));
-            }
-        }
-        for at in self.stranded.iter().map(|(at, _)| *at).collect::<Vec<_>>() {
-            let ranks = by_branch[at].iter().map(|(rank, _)| *rank).collect();
-            let message = ToAgent::Host(HostOrder::Signal { number: signal.as_raw(), ranks });
-            self.keep_for_stranded(Some(at), &message, &Receivers::All);
-        }
-        for (far, ranks) in self.far.iter_mut().zip(by_branch) {
-            let Some(far) = far.as_mut().filter(|_| !ranks.is_empty()) else { continue };
-            if signal == Signal::KILL {
-                far.kill(ranks, Instant::now());
-            } else {
-                let ranks = ranks.into_iter().map(|(rank, _)| rank).collect();
-                far.post(&ToAgent::Host(HostOrder::Signal { number: signal.as_raw(), ranks }));
-            }
-        }
-    }
-
-    pub(super) fn print_agent_errors(&mut self, at: usize) {
-        let Some(Some(far)) = self.far.get_mut(at) else { return };
-        let said = far.child.read_errors();
-        self.sinks[1].queue().extend_from_slice(&said);
-        self.sinks[1].write();
+        let members = &self.members;
+        self.branches.signal(signal, ranks.filter_map(|rank| Some((rank, members.home(rank)?))));
     }
 
     /// Sends standard input to the hosts of the ranks that get it.
     pub(super) fn send_input(&mut self) {
         while let Some((rank, bytes)) = self.feed.next() {
             let order = HostOrder::Input { rank, bytes };
-            match self.is_far(rank) {
-                true => self.post_home(rank, &ToAgent::Host(order)),
-                false => self.host.obey(order),
+            match self.members.home(rank) {
+                Some(home) => self.branches.post_home(home, &ToAgent::Host(order)),
+                None => self.host.obey(order),
             }
             // The rank may have taken it, and have room for more.
             self.handle_host_messages();
         }
     }
 
-    pub(super) fn far_time(&self) -> Option<Instant> {
-        let limits = self.far.iter().flatten().map(RemoteAgent::next_limit);
-        limits.chain(self.stranded.iter().map(|(_, stranded)| stranded.until)).min()
-    }
-
     /// Acknowledges output to agents, polls for room in streams, and finds silent agents.
     pub(super) fn service_agents(&mut self) {
-        let full = self.sinks.iter().any(Sink::is_full);
-        let now = Instant::now();
-        let (mut silent, mut unanswered) = (Vec::new(), Vec::new());
-        for (at, far) in self.far.iter_mut().enumerate() {
-            let Some(far) = far else { continue };
-            if far.child.acknowledge(!full) && self.finished.is_some() {
-                // The output that follows is awaited.
-                far.query();
-            }
-            far.child.write(&self.host.events, AGENT_STREAM << 32 | at as u64);
-            if far.silence_ends() < now {
-                silent.push(at);
-            }
-            // This process may have been stopped itself, so it reads first.
-            if far.next_limit() <= now && !is_ready(far.child.stream.input(), PollFlags::IN) {
-                unanswered.extend(far.take_unanswered(now));
-            }
-        }
+        let (now, has_room) = (Instant::now(), !self.output.is_full());
+        // After the end of the ranks the output that follows is awaited.
+        let drains = self.end.is_over();
+        let (silent, unanswered) =
+            self.branches.service(&self.host.events, (has_room, drains), now);
         self.give_up(&unanswered);
         for at in silent {
-            self.far_ready_if_there(at);
+            match self.branches.confirm_silence(at) {
+                Some(error) => self.lose_host(at, Some(error)),
+                None => self.far_ready(at),
+            }
         }
-        self.adopt_arrived();
-        self.lose_late_stranded(now);
+        let silence = Duration::from_secs(self.launch.params.mpi_agent_silence_s());
+        for adopted in self.branches.adopt_arrived(&self.host, silence) {
+            self.members.move_with(&adopted);
+            if let Some(error) = adopted.error {
+                self.lose_host(adopted.branch, Some(error));
+            }
+        }
+        self.branches.take_late(now).into_iter().for_each(|lost| self.note_lost(lost));
     }
 
     /// Whether output from other hosts may be on its way.
     pub(super) fn is_far_busy(&self, now: Instant) -> bool {
-        let is_open = |at| {
-            self.members
-                .values()
-                .any(|member| member.host == Some(at) && member.open.contains(&true))
-        };
-        let busy = |(at, far): (usize, &Option<RemoteAgent>)| {
-            far.as_ref().is_some_and(|far| {
-                far.unanswered_queries > 0 || now < far.child.last_message + QUIET
-            }) && is_open(at)
-        };
-        self.far.iter().enumerate().any(busy)
-    }
-
-    pub(super) fn end_far(&mut self) {
-        let all = self.far.iter_mut().filter_map(Option::take);
-        let mut all: Vec<Child> = all.map(|far| far.child).collect();
-        Child::end_all(&mut all, |text| oxmpi_sys::stdio::complain(format_args!("{text}")));
+        self.branches.is_busy(now, |at| {
+            let mut members = self.members.iter();
+            members.any(|(rank, member)| member.branch == Some(at) && self.output.awaits(rank))
+        })
     }
 }

@@ -5,27 +5,19 @@
 //! before.
 
 use super::launcher::Launcher;
-use crate::job::MpiStage;
 
 impl Launcher<'_> {
     pub(super) fn note_finished(&mut self, rank: u32) {
-        if self.is_far(rank) || self.far.is_empty() {
+        if self.members.is_far(rank) || self.branches.is_empty() {
             return self.conclude(rank, Ok((0, String::new())));
         }
-        self.finishing.push(rank);
+        self.members.note_finishing(rank);
         self.answer_finishing();
     }
 
     /// Answers the waiting ranks, if all ranks that run have finalized MPI.
     pub(super) fn answer_finishing(&mut self) {
-        let running = self.members.iter().filter(|(_, member)| member.running);
-        let mut ranks = running.map(|(rank, _)| *rank);
-        if self.finishing.is_empty()
-            || ranks.any(|rank| self.glimpse(rank).stage != MpiStage::Finalized)
-        {
-            return;
-        }
-        for rank in std::mem::take(&mut self.finishing) {
+        for rank in self.members.take_finishing(&self.host.ranks) {
             self.conclude(rank, Ok((0, String::new())));
         }
     }

@@ -12,21 +12,57 @@ use std::collections::BTreeMap;
 use oxmpi_shm::segment::{CheckpointCall, OwnerStatus};
 
 use super::far::hosts_of;
-use super::hold::CHECKPOINTED;
 use super::launcher::Launcher;
 use oxmpi_rt_client::codec;
 use oxmpi_rt_proto::agent::HostOrder;
 use oxmpi_rt_proto::held::Layout;
 use oxmpi_rt_proto::tool::{ToolReply, ToolRequest};
 
+/// The calls that tools have requested.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    present: Option<Calling>,
+    /// The number of the last call.
+    last: u32,
+}
+
 #[derive(Debug)]
-pub(super) struct Calling {
+struct Calling {
     /// The tool's connection at the entrance.
     asker: u32,
-    pub(super) number: u32,
+    number: u32,
     /// Whether all have returned.
     is_over: bool,
     returned: BTreeMap<u32, i32>,
+}
+
+impl Calls {
+    /// The number of the next call.
+    fn next(&mut self, call: CheckpointCall) -> u32 {
+        self.last = call.next_after(self.last);
+        self.last
+    }
+
+    /// Begins to wait for the return values of the last call.
+    fn begin(&mut self, asker: u32) {
+        let (number, returned) = (self.last, BTreeMap::new());
+        self.present = Some(Calling { asker, number, is_over: false, returned });
+    }
+
+    /// Whether this connection has requested the present call.
+    pub(super) fn is_caller(&self, id: u32) -> bool {
+        self.present.as_ref().is_some_and(|calling| calling.asker == id)
+    }
+
+    /// Whether a call has not returned on all ranks yet.
+    fn waits(&self) -> bool {
+        self.present.as_ref().is_some_and(|calling| !calling.is_over)
+    }
+
+    /// Whether MPI is closed on the ranks.
+    fn has_closed(&self) -> bool {
+        CheckpointCall::of(self.last) == CheckpointCall::Save
+    }
 }
 
 /// The return values on ranks of one host so far; an error if a rank cannot call the functions.
@@ -57,7 +93,7 @@ impl Launcher<'_> {
             }
             Some(reason) => reason,
             None if !saves => "nothing was saved".into(),
-            None if self.calling.is_some() => {
+            None if self.calls.present.is_some() => {
                 "its functions are being called already: try again when that is done".into()
             }
             None if self.job.jobs() > 1 => {
@@ -65,53 +101,41 @@ impl Launcher<'_> {
             }
             None => return self.begin_call(id, CheckpointCall::Save),
         };
-        self.refuse_tool(id, reason);
+        self.entrance.refuse(id, reason);
     }
 
     fn begin_call(&mut self, asker: u32, call: CheckpointCall) {
-        let number = self.post_call(call);
-        let returned = BTreeMap::new();
-        self.calling = Some(Calling { asker, number, is_over: false, returned });
+        self.post_call(call);
+        self.calls.begin(asker);
     }
 
-    /// Requests a call from the helpers of all ranks; returns its number.
-    fn post_call(&mut self, call: CheckpointCall) -> u32 {
-        let number = call.next_after(self.last_call);
-        self.last_call = number;
+    /// Requests a call from the helpers of all ranks.
+    fn post_call(&mut self, call: CheckpointCall) {
+        let number = self.calls.next(call);
         self.order_all(HostOrder::CallFunctions { number });
-        number
-    }
-
-    /// Whether this connection has requested the present call.
-    pub(super) fn is_caller(&self, id: u32) -> bool {
-        self.calling.as_ref().is_some_and(|calling| calling.asker == id)
     }
 
     /// Handles a message of that tool; `None`: the tool is gone.
     pub(super) fn handle_caller_message(&mut self, id: u32, said: Option<&ToolRequest>) {
-        let is_over = self.calling.as_ref().is_some_and(|calling| calling.is_over);
+        let is_over = !self.calls.waits();
         let done = ToolReply::Done { text: String::new() };
         match said {
             Some(ToolRequest::CallFunctions { saves: false }) if is_over => {
                 return self.begin_call(id, CheckpointCall::Continue);
             }
             Some(ToolRequest::EndHeld { set }) if is_over => {
-                self.ended_by_checkpoint = Some(CHECKPOINTED);
-                if self.launch.supervision.is_none() {
-                    oxmpi_sys::complain!(
-                        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
-                    );
-                }
+                self.end_with_checkpoint(set);
             }
             _ => {}
         }
         self.end_calling();
-        self.end_tool(id, &done);
+        self.entrance.end(id, &done);
     }
 
     /// Notes the values of a host.
     pub(super) fn note_returns(&mut self, number: u32, values: Result<Vec<(u32, i32)>, String>) {
-        let Some(calling) = self.calling.as_mut().filter(|calling| calling.number == number) else {
+        let Some(calling) = self.calls.present.as_mut().filter(|calling| calling.number == number)
+        else {
             // About a call that was given up.
             return;
         };
@@ -120,8 +144,9 @@ impl Launcher<'_> {
             Err(reason) => return self.give_up_call(reason),
         }
         // One that has ended before the call returns nothing.
-        if let Some((rank, _)) = self.members.iter().find(|(_, member)| !member.running) {
-            return self.give_up_call_of(*rank);
+        let ended = self.members.iter().find(|(_, member)| !member.running);
+        if let Some(rank) = ended.map(|(rank, _)| rank) {
+            return self.give_up_call_of(rank);
         }
         if calling.is_over || calling.returned.len() < self.members.len() {
             return;
@@ -147,13 +172,13 @@ impl Launcher<'_> {
             }
             None if CheckpointCall::of(number) == CheckpointCall::Save => {
                 self.post_call(CheckpointCall::Open);
-                if let Err(reason) = self.give_tool(asker, &codec::encode(&self.layout())) {
+                if let Err(reason) = self.entrance.give(asker, &codec::encode(&self.layout())) {
                     self.give_up_call(reason);
                 }
             }
             None => {
                 self.end_calling();
-                self.end_tool(asker, &ToolReply::Done { text: String::new() });
+                self.entrance.end(asker, &ToolReply::Done { text: String::new() });
             }
         }
     }
@@ -166,8 +191,8 @@ impl Launcher<'_> {
     }
 
     fn end_calling(&mut self) -> Option<Calling> {
-        let calling = self.calling.take()?;
-        if CheckpointCall::of(self.last_call) == CheckpointCall::Save {
+        let calling = self.calls.present.take()?;
+        if self.calls.has_closed() {
             self.post_call(CheckpointCall::Open);
         }
         Some(calling)
@@ -175,7 +200,7 @@ impl Launcher<'_> {
 
     /// Gives a call up that has not returned on all ranks, as a rank has ended.
     pub(super) fn give_up_call_of(&mut self, rank: u32) {
-        if self.calling.as_ref().is_some_and(|calling| !calling.is_over) {
+        if self.calls.waits() {
             let name = self.job.name(rank);
             self.give_up_call(format!("{name} has ended"));
         }
@@ -183,7 +208,7 @@ impl Launcher<'_> {
 
     pub(super) fn give_up_call(&mut self, reason: String) {
         if let Some(calling) = self.end_calling() {
-            self.refuse_tool(calling.asker, reason);
+            self.entrance.refuse(calling.asker, reason);
         }
     }
 }

@@ -44,26 +44,21 @@ use oxmpi_sys::process_stat::is_alive;
 /// between.
 const ATTEMPTS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(2);
-/// The exit status of a job that has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try
-/// again".
-pub(super) const CHECKPOINTED: i32 = 75;
 
 /// The hold of a job, and the tools that want one.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    pub(super) state: Option<HoldState>,
+    state: Option<HoldState>,
     /// The tool that has requested a hold, by its connection at the entrance.
-    pub(super) wanted: Option<u32>,
+    wanted: Option<u32>,
     /// Tools that wait until CRIU of an abandoned hold has ended.
-    pub(super) next: Vec<u32>,
+    next: Vec<u32>,
     /// The number of attempts.
     rounds: u32,
-    /// The limit for the answers of hosts.
-    pub(super) until: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct HoldState {
+struct HoldState {
     /// The tool's connection at the entrance.
     holder: u32,
     /// Whether images may be being made: from the tool's answer until it reports that all images
@@ -86,6 +81,52 @@ pub(super) struct HoldState {
     incoming: BTreeMap<u32, FileReceiver>,
 }
 
+impl Holding {
+    /// Whether the processes are held.
+    pub(super) fn is_on(&self) -> bool {
+        self.state.is_some()
+    }
+
+    pub(super) fn is_holder(&self, id: u32) -> bool {
+        self.state.as_ref().is_some_and(|hold| hold.holder == id)
+    }
+
+    /// A tool gets the hold before the next events.
+    pub(super) fn want(&mut self, id: u32) {
+        self.wanted = Some(id);
+    }
+
+    /// Begins an attempt to stop the processes; returns its number.
+    fn begin(&mut self, holder: u32) -> u32 {
+        self.rounds = self.rounds.wrapping_add(1);
+        self.state = Some(HoldState { holder, round: self.rounds, ..HoldState::default() });
+        self.rounds
+    }
+
+    /// Notes whether images may be being made.
+    fn set_imaging(&mut self, is_imaging: bool) {
+        self.state.iter_mut().for_each(|hold| hold.is_imaging = is_imaging);
+    }
+
+    /// Notes whether a process may have an unread answer.
+    pub(super) fn set_unread(&mut self, is_unread: bool) {
+        self.state.iter_mut().for_each(|hold| hold.is_unread = is_unread);
+    }
+
+    /// The hold of this attempt, if it goes on.
+    fn of(&mut self, round: u32) -> Option<&mut HoldState> {
+        self.state.as_mut().filter(|hold| hold.round == round)
+    }
+
+    /// The answer once the images are invalid.
+    fn refusal(&self) -> Option<ToolReply> {
+        let why = self.state.as_ref()?.broken.as_ref()?;
+        Some(ToolReply::Refused {
+            reason: format!("its processes do not stand still any longer: {why}"),
+        })
+    }
+}
+
 impl HoldState {
     /// Notes the description of a host; `None`: this one.
     fn note_described(&mut self, host: Option<&String>, HeldHost { ranks, listeners }: HeldHost) {
@@ -102,16 +143,16 @@ impl Launcher<'_> {
         match self.why_not_held() {
             None if self.launch.transport.rests_for_images => self.rest_for_images(id),
             // Messages of other hosts are handled before it begins.
-            None => self.holding.wanted = Some(id),
+            None => self.holding.want(id),
             Some(_) if self.is_left_to_criu() => self.holding.next.push(id),
-            Some(reason) => self.refuse_tool(id, reason),
+            Some(reason) => self.entrance.refuse(id, reason),
         }
     }
 
     /// Carries out the request outside of event handling.
     pub(super) fn begin_hold(&mut self) -> rustix::io::Result<()> {
         let Some(id) = self.holding.wanted.take() else { return Ok(()) };
-        if self.entrance.as_ref().is_none_or(|entrance| entrance.pid_of(id).is_none()) {
+        if self.entrance.pid_of(id).is_none() {
             self.end_rest();
             return Ok(()); // the tool is gone
         }
@@ -121,16 +162,16 @@ impl Launcher<'_> {
             Some(reason) => Err(reason),
             None => self.stand_still(id)?,
         };
-        match held.and_then(|held| self.give_tool(id, &held.encode())) {
+        match held.and_then(|held| self.entrance.give(id, &held.encode())) {
             Ok(()) => {
                 info!("all ranks stand still, and a tool makes their images");
-                self.holding.state.iter_mut().for_each(|hold| hold.is_imaging = true);
+                self.holding.set_imaging(true);
                 self.host.note_tool_begins();
             }
             Err(reason) => {
                 info!(reason, "the ranks are not held");
                 self.go_on_from_hold();
-                self.refuse_tool(id, reason);
+                self.entrance.refuse(id, reason);
             }
         }
         Ok(())
@@ -139,7 +180,7 @@ impl Launcher<'_> {
     /// Whether the tool that holds the processes is gone, and its CRIU is not.
     fn is_left_to_criu(&self) -> bool {
         let holder = self.holding.state.as_ref().map(|hold| hold.holder);
-        let holder = holder.and_then(|id| self.entrance.as_ref()?.pid_of(id));
+        let holder = holder.and_then(|id| self.entrance.pid_of(id));
         holder.is_some_and(|pid| !is_alive(pid))
     }
 
@@ -165,7 +206,7 @@ impl Launcher<'_> {
                     .into(),
             );
         }
-        if let Some(dead) = self.deaths.first() {
+        if let Some(dead) = self.members.deaths().first() {
             return Some(format!(
                 "{} has died, and the others have survived it",
                 self.job.name(*dead)
@@ -181,23 +222,20 @@ impl Launcher<'_> {
 
     /// Stops the processes (rules 1 to 3).
     fn stand_still(&mut self, holder: u32) -> rustix::io::Result<Result<Held, String>> {
-        self.host.tool = self.entrance.as_ref().and_then(|entrance| entrance.pid_of(holder));
+        self.host.tool = self.entrance.pid_of(holder);
         for _ in 0..ATTEMPTS {
-            self.holding.rounds = self.holding.rounds.wrapping_add(1);
-            let round = self.holding.rounds;
-            self.holding.state = Some(HoldState { holder, round, ..HoldState::default() });
+            let round = self.holding.begin(holder);
             debug!(round, "stopping all ranks");
             self.order_all(HostOrder::Hold { round });
             if let Err(reason) = self.await_hosts(|hold| hold.stopped_hosts)? {
                 return Ok(Err(reason));
             }
-            self.holding.state.iter_mut().for_each(|hold| hold.is_unread = false);
+            self.holding.set_unread(false);
             self.order_all(HostOrder::Describe { round });
             if let Err(reason) = self.await_hosts(|hold| hold.described_hosts)? {
                 return Ok(Err(reason));
             }
-            let is_requested =
-                self.far.iter().flatten().any(|far| !far.address_requests.is_empty());
+            let is_requested = self.branches.has_requests();
             let is_unread = self.holding.state.as_ref().is_some_and(|hold| hold.is_unread);
             if !is_requested && !is_unread {
                 return Ok(self.describe_held());
@@ -221,22 +259,14 @@ impl Launcher<'_> {
             match &self.holding.state {
                 None => return Ok(Err("the tool that requested it is gone".into())),
                 Some(HoldState { broken: Some(reason), .. }) => return Ok(Err(reason.clone())),
-                Some(hold) if answers(hold) > self.agents() => return Ok(Ok(())),
+                Some(hold) if answers(hold) > self.branches.agents() => return Ok(Ok(())),
                 Some(_) => {}
             }
             if limit <= Instant::now() {
                 return Ok(Err("the agents of other hosts have not answered in time".into()));
             }
-            self.holding.until = Some(limit);
-            let waited = self.wait();
-            self.holding.until = None;
-            waited?;
+            self.wait(Some(limit))?;
         }
-    }
-
-    /// The number of hosts with agents.
-    fn agents(&self) -> usize {
-        self.far.iter().flatten().map(|far| far.child.hosts.len()).sum()
     }
 
     /// Handles a report of a host: this one, or another one with its node.
@@ -263,15 +293,13 @@ impl Launcher<'_> {
 
     /// Writes a piece of an image of another host, which has no access to the directory.
     pub(super) fn take_image_piece(&mut self, (node, round): (u32, u32), name: &str, bytes: &[u8]) {
-        let Some(hold) = self.holding.state.as_mut().filter(|hold| hold.round == round) else {
-            return;
-        };
+        let Some(hold) = self.holding.of(round) else { return };
         let directory = &hold.directory;
         let incoming = hold.incoming.entry(node).or_insert_with(|| FileReceiver::into(directory));
         if let Err(error) = incoming.take(name, bytes) {
             let (holder, path) = (hold.holder, hold.directory.join(name));
             let reason = format!("{} cannot be written: {error}", path.display());
-            self.answer_tool(holder, &ToolReply::Refused { reason }, None);
+            self.entrance.answer(holder, &ToolReply::Refused { reason }, None);
         }
     }
 
@@ -281,10 +309,8 @@ impl Launcher<'_> {
         (node, round): (u32, u32),
         images: Result<HostImages, String>,
     ) {
-        let (host, agents) = (self.name_of_host(node), self.agents());
-        let Some(hold) = self.holding.state.as_mut().filter(|hold| hold.round == round) else {
-            return;
-        };
+        let (host, agents) = (self.name_of_host(node), self.branches.agents());
+        let Some(hold) = self.holding.of(round) else { return };
         let holder = hold.holder;
         // A file that is open in this process would count as one of the job's.
         hold.incoming.remove(&node);
@@ -297,7 +323,7 @@ impl Launcher<'_> {
             }
             Err(error) => {
                 let reason = on_host(&host, &error);
-                self.answer_tool(holder, &ToolReply::Refused { reason }, None);
+                self.entrance.answer(holder, &ToolReply::Refused { reason }, None);
             }
         }
     }
@@ -305,38 +331,31 @@ impl Launcher<'_> {
     /// Sends a tool the agents' results of imaging.
     fn give_images(&self, holder: u32) {
         let images = self.holding.state.as_ref().map(|hold| &*hold.images).unwrap_or_default();
-        if let Err(reason) = self.give_tool(holder, &codec::encode(&images)) {
-            self.answer_tool(holder, &ToolReply::Refused { reason }, None);
+        if let Err(reason) = self.entrance.give(holder, &codec::encode(&images)) {
+            self.entrance.answer(holder, &ToolReply::Refused { reason }, None);
         }
     }
 
-    pub(super) fn note_answer_in_hold(&mut self) {
-        self.holding.state.iter_mut().for_each(|hold| hold.is_unread = true);
-    }
-
     fn describe_held(&mut self) -> Result<Held, String> {
-        let Some(entrance) = &self.entrance else { return Err("it has no entrance".into()) };
         let Some(hold) = &mut self.holding.state else { return Err("the tool is gone".into()) };
         let mut ranks = std::mem::take(&mut hold.ranks);
         let held = Held {
             ranks: Vec::new(),
             listeners: std::mem::take(&mut hold.listeners),
-            universe: self.universe,
-            entrance: entrance.names(),
-            generation: entrance.generation(0),
+            universe: self.boot.job_id,
+            entrance: self.entrance.names(),
+            generation: self.entrance.generation(0),
             mark: self.host.guard().map(Guard::mark).map_err(|error| error.to_string())?.into(),
             secret: self.secret,
             step: self.standing.step(),
-            time_left: self.time_left(Instant::now()),
-            queued: [0, 1].map(|at| self.sinks[at].unwritten().to_vec()),
+            time_left: self.end.time_left(Instant::now()),
+            queued: self.output.unwritten(),
             input_ended: self.feed.has_ended(),
             programs: self.launch.apps.iter().map(super::App::held).collect(),
         };
         ranks.sort_unstable_by_key(|rank| rank.number);
         for rank in &mut ranks {
-            if let Some(member) = self.members.get(&rank.number) {
-                rank.partial = [0, 1].map(|kind| member.lines[kind].partial().to_vec());
-            }
+            rank.partial = self.output.partial_lines(rank.number);
             if let (Some(rest), Some(left)) = (&mut rank.input, self.feed.left(rank.number)) {
                 rest.extend(left);
             }
@@ -347,15 +366,21 @@ impl Launcher<'_> {
         Ok(Held { ranks, ..held })
     }
 
-    pub(super) fn is_holder(&self, id: u32) -> bool {
-        self.holding.state.as_ref().is_some_and(|hold| hold.holder == id)
+    /// The job ends, as it can be restarted from this set.
+    pub(super) fn end_with_checkpoint(&mut self, set: &str) {
+        self.end.note_checkpoint();
+        if self.launch.supervision.is_none() {
+            oxmpi_sys::complain!(
+                "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
+            );
+        }
     }
 
     /// Handles a message of the tool; `None`: the tool is gone, with all its CRIUs.
     pub(super) fn handle_holder_message(&mut self, id: u32, said: Option<&ToolRequest>) {
-        if let (Some(_), Some(refusal)) = (said, self.refusal_of_holder()) {
+        if let (Some(_), Some(refusal)) = (said, self.holding.refusal()) {
             // CRIUs of the tool may still work: the end of the connection is awaited.
-            return self.answer_tool(id, &refusal, None);
+            return self.entrance.answer(id, &refusal, None);
         }
         info!(
             request = said.map(|said| MessageName(said).to_string()),
@@ -365,38 +390,25 @@ impl Launcher<'_> {
         match said {
             Some(ToolRequest::EndHeld { set }) => {
                 // Unwritten output is in the checkpoint.
-                self.ended_by_checkpoint = Some(CHECKPOINTED);
-                if self.launch.supervision.is_none() {
-                    oxmpi_sys::complain!(
-                        "mpirun: the job was checkpointed and has ended; 'oxmpi restart {set}' brings it back"
-                    );
-                }
+                self.end_with_checkpoint(set);
             }
             Some(ToolRequest::ImageFar { place }) => {
                 let Some(hold) = &mut self.holding.state else { return };
                 hold.directory.clone_from(&place.directory);
                 let round = hold.round;
-                return self.post_all(&ToAgent::Image { round, place: place.clone() });
+                return self.branches.post_all(&ToAgent::Image { round, place: place.clone() });
             }
             Some(ToolRequest::Imaged { ends }) => {
-                self.holding.state.iter_mut().for_each(|hold| hold.is_imaging = false);
+                self.holding.set_imaging(false);
                 self.host.note_tool_ended(true);
                 if *ends {
-                    return self.answer_tool(id, &reply, None);
+                    return self.entrance.answer(id, &reply, None);
                 }
                 self.go_on_from_hold();
             }
             _ => self.go_on_from_hold(),
         }
-        self.end_tool(id, &reply);
-    }
-
-    /// The answer once the images are invalid.
-    fn refusal_of_holder(&self) -> Option<ToolReply> {
-        let why = self.holding.state.as_ref()?.broken.as_ref()?;
-        Some(ToolReply::Refused {
-            reason: format!("its processes do not stand still any longer: {why}"),
-        })
+        self.entrance.end(id, &reply);
     }
 
     /// Lets the processes and their messages continue, or serves the next tool.
@@ -428,8 +440,8 @@ impl Launcher<'_> {
         if !hold.is_imaging {
             self.order_all(HostOrder::GoOn);
             self.end_rest();
-        } else if let Some(refusal) = self.refusal_of_holder() {
-            self.answer_tool(holder, &refusal, None);
+        } else if let Some(refusal) = self.holding.refusal() {
+            self.entrance.answer(holder, &refusal, None);
         }
     }
 }

@@ -16,17 +16,18 @@ use oxmpi_daemon::stream::Stream;
 use oxmpi_rt_proto::agent::FromAgent;
 use oxmpi_sys::spawn::Signals;
 use oxmpi_sys::{fdpass, host};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, pidfd_send_signal};
 use tracing::{info, warn};
 
-use super::{App, Host, Launch, LaunchError, Spread, prepare, run_with};
+use super::{App, Host, Launch, LaunchError, Spread, kernel, prepare, run_with};
 use crate::hosts::agent::Agent;
+use crate::hosts::branches::Branches;
 use crate::hosts::callers::{Callers, Invitation, call};
-use crate::hosts::child::{Child, timespec};
-use crate::hosts::head::RemoteAgent;
+use crate::hosts::child::Child;
 use crate::hosts::joiners::{Joiner, JoinerNews, Joiners};
 use crate::hosts::opening::{HostAgent, Starts};
+use crate::polling::wait_for;
 
 /// The limit for one attempt to call the head, after which this process checks its signals and the
 /// processes that wait.
@@ -38,7 +39,7 @@ const SHOWN: usize = 8;
 
 /// The agents and processes that have come, before their job starts.
 pub(crate) struct Gathered {
-    pub(crate) agents: Vec<RemoteAgent>,
+    pub(crate) branches: Branches,
     pub(crate) joiners: Joiners,
 }
 
@@ -269,10 +270,8 @@ impl<'a> Gathering<'a> {
         ];
         self.callers.iter().for_each(|callers| callers.poll_into(&mut fds));
         self.children.iter().for_each(|child| child.poll_into(&mut fds));
-        match poll(&mut fds, Some(&timespec(end.saturating_duration_since(now)))) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(LaunchError::Kernel("wait for the ranks", error.into())),
-        }
+        let left = end.saturating_duration_since(now);
+        kernel("wait for the ranks", wait_for(&mut fds, Some(left)))?;
         self.obey_signals()
     }
 
@@ -343,7 +342,7 @@ impl<'a> Gathering<'a> {
             starts: Starts::default(),
             step: None,
         });
-        let agents = RemoteAgent::of_children(launch, self.children);
-        (Gathered { agents, joiners: self.joiners }, spread, vec![app])
+        let branches = Branches::new(launch, self.children);
+        (Gathered { branches, joiners: self.joiners }, spread, vec![app])
     }
 }

@@ -1,146 +1,82 @@
 //! The launcher's loop: it sleeps in poll(2) until a rank writes, sends a request or ends, a signal
 //! comes, or a time limit is over.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use oxmpi_abi::FuncId;
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::spawn::{RELAYED, Signals, stands_for};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getppid, kill_process};
 use tracing::{debug, info};
 
 use super::binding::Binding;
+use super::ending::JobEnd;
 use super::entrance::Entrance;
-use super::far::{hosts_of, own_node};
-use super::files::Files;
-use super::functions::Calling;
+use super::far::{DeferredEvents, hosts_of, own_node};
+use super::functions::Calls;
 use super::hold::Holding;
 use super::input::Feed;
 use super::links::Links;
 use super::loaded::LibraryChecks;
-use super::output::{Lines, Sink};
+use super::members::{JobMember, JobMembers};
+use super::printing::Printer;
 use super::quiesce::Standing;
 use super::start::{RankProcess, StartedRanks, app_of};
 use super::times::FirstContacts;
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, start};
-use crate::host::ranks::LocalRank;
-use crate::host::{FromHost, HostLauncher, OTHER_EVENTS};
-use crate::hosts::head::RemoteAgent;
+use crate::host::{FromHost, HostLauncher};
+use crate::hosts::branches::{AGENT_ERRORS, AGENT_STREAM, Branches, FURTHER_EVENTS, LIFELINES};
 use crate::hosts::joiners::Joiners;
-use crate::hosts::lifelines::Lifelines;
-use crate::hosts::tree::Stranded;
 use crate::job::{Exit, Glimpse, JobEvent, Jobs, MpiStage, WATCH_INTERVAL};
+use crate::polling::{self, wait_for};
 use crate::ports::Ports;
-use oxmpi_daemon::diagnostics::HeldLines;
-use oxmpi_rt_client::universe::Parent;
-use oxmpi_rt_proto::agent::{HostReport, Seen};
+use oxmpi_rt_proto::agent::HostReport;
 
 /// The upper half of the 64 bits of an event that is not the host's.
-const SIGNALS: u64 = OTHER_EVENTS;
-pub(super) const LINK: u64 = OTHER_EVENTS + 1;
-pub(super) const LAUNCHER_LISTENERS: u64 = OTHER_EVENTS + 2;
-pub(super) const AGENT_STREAM: u64 = OTHER_EVENTS + 3;
-/// The error output of an agent, or of the process that forwards its stream.
-pub(super) const AGENT_ERRORS: u64 = OTHER_EVENTS + 4;
-pub(super) const LIFELINES: u64 = OTHER_EVENTS + 5;
-const JOINERS: u64 = OTHER_EVENTS + 6;
-pub(super) const ENTRANCE: u64 = OTHER_EVENTS + 7;
-pub(super) const ENTRANT: u64 = OTHER_EVENTS + 8;
-
-pub(super) struct JobMember {
-    /// No request can name the process any more: it is kept while its outputs are open.
-    pub(super) is_forgotten: bool,
-    pub(super) running: bool,
-    pub(super) lines: [Lines; 2],
-    pub(super) node: u32,
-    /// The index of the process's agent; `None`: this launcher's own process.
-    pub(super) host: Option<usize>,
-    /// The last reported state of a process on another host.
-    pub(super) seen: Glimpse,
-    /// Whether a process on another host had left MPI for a time in that report.
-    pub(super) rests: bool,
-    /// Its open outputs.
-    pub(super) open: [bool; 2],
-    /// The program of the process in the launcher's list, also through spawning.
-    pub(super) app: usize,
-}
+const SIGNALS: u64 = FURTHER_EVENTS;
+pub(super) const LINK: u64 = FURTHER_EVENTS + 1;
+pub(super) const LAUNCHER_LISTENERS: u64 = FURTHER_EVENTS + 2;
+const JOINERS: u64 = FURTHER_EVENTS + 3;
+pub(super) const ENTRANCE: u64 = FURTHER_EVENTS + 4;
+pub(super) const ENTRANT: u64 = FURTHER_EVENTS + 5;
 
 pub(super) struct Launcher<'a> {
     pub(super) launch: &'a Launch,
     pub(super) job: Jobs,
     pub(super) signals: &'a Signals,
-    pub(super) members: BTreeMap<u32, JobMember>,
+    pub(super) members: JobMembers,
     /// The processes of this host, and the events that this process waits for.
     pub(super) host: HostLauncher<'a>,
-    /// The agents on other hosts; `None`: the stream has ended.
-    pub(super) far: Vec<Option<RemoteAgent>>,
-    pub(super) lifelines: Lifelines,
-    /// The agents below lost children, each with the child's index, and requests for addresses of
-    /// their processes.
-    pub(super) stranded: Vec<(usize, Stranded)>,
-    /// Numbers the messages to agents, in a job that survives failures.
-    pub(super) numbers: Option<Rc<Cell<u64>>>,
-    pub(super) stranded_requests: Vec<(u32, u32)>,
-    /// The number of the last message of each host, in a job that survives failures.
-    pub(super) received: HashMap<u32, u64>,
-    /// Agents with messages that are not handled yet.
-    pub(super) late: Vec<usize>,
+    /// The agents on other hosts.
+    pub(super) branches: Branches,
     /// Events that are handled when all agents have answered a state query.
-    pub(super) deferred: Vec<JobEvent>,
-    pub(super) deferred_until: Option<Instant>,
+    pub(super) deferred: DeferredEvents,
     /// The common part of the first job's boot records.
     pub(super) boot: Boot,
     /// The number of this host's node, if there are several.
     pub(super) node: Option<u32>,
-    /// The parent of each spawned job, by the number of its first process.
-    pub(super) parents: HashMap<u32, Parent>,
     pub(super) links: Links,
-    /// Errors that relays have reported before their ends, by node.
-    pub(super) relay_errors: BTreeMap<u32, String>,
     /// The listener for later ranks and tools.
-    pub(super) entrance: Option<Entrance>,
+    pub(super) entrance: Entrance,
     /// Answers processes of another launcher's job that come late.
     pub(super) joiners: Option<Joiners>,
-    /// Ranks of this host that wait until all have finalized MPI.
-    pub(super) finishing: Vec<u32>,
-    pub(super) universe: u64,
     pub(super) ports: Ports,
     pub(super) secret: [u8; 32],
     /// The limits on open files for ranks, if they are not the launcher's own.
     pub(super) open_files: Option<(u64, u64)>,
-    pub(super) open_count: usize,
-    pub(super) sinks: [Sink<'static>; 2],
-    /// The outputs of processes with an incomplete line that is due at some time.
-    pub(super) half_lines: BTreeSet<(u32, usize)>,
+    pub(super) output: Printer<'static>,
     pub(super) feed: Feed,
-    pub(super) files: Option<Files>,
-    /// Aborts that wait until all messages so far are read.
-    pub(super) aborts: Vec<JobEvent>,
-    /// The failed processes that the others were notified of, in order.
-    pub(super) deaths: Vec<u32>,
     pub(super) standing: Standing,
-    /// The present call of checkpoint functions, and the number of the last call.
-    pub(super) calling: Option<Calling>,
-    pub(super) last_call: u32,
+    pub(super) calls: Calls,
     pub(super) holding: Holding,
-    /// The exit status, once the job ends with a checkpoint.
-    pub(super) ended_by_checkpoint: Option<i32>,
-    pub(super) grace: Option<Instant>,
-    timeout: Option<Instant>,
+    pub(super) end: JobEnd,
     watch: Option<Instant>,
     pub(super) watchdogs: Vec<Watchdog>,
     pub(super) library_checks: LibraryChecks,
-    pub(super) finished: Option<i32>,
-    pub(super) interrupted: Option<i32>,
     pub(super) contacts: Option<FirstContacts>,
-    /// Diagnostics that wait to be printed.
-    lines: HeldLines,
 }
 
 impl<'a> Launcher<'a> {
@@ -149,8 +85,8 @@ impl<'a> Launcher<'a> {
         signals: &'a Signals,
         started: StartedRanks<'a>,
     ) -> Result<Self, LaunchError> {
-        let StartedRanks { boot, nodes, host, feed, secret, far, .. } = started;
-        let StartedRanks { lifelines, entrance, deadline, times, joiners, .. } = started;
+        let StartedRanks { boot, nodes, host, feed, secret, branches, .. } = started;
+        let StartedRanks { entrance, deadline, times, joiners, .. } = started;
         let name = oxmpi_sys::host::name();
         let size = nodes.len() as u32;
         let mut launcher = Launcher {
@@ -161,106 +97,72 @@ impl<'a> Launcher<'a> {
                 .below_other(joiners.is_some())
                 .spread_over(hosts_of(launch, &name)),
             signals,
-            members: BTreeMap::new(),
-            lifelines,
-            stranded: Vec::new(),
-            numbers: far.first().and_then(|far| far.child.numbers.clone()),
-            far: far.into_iter().map(Some).collect(),
-            stranded_requests: Vec::new(),
-            received: HashMap::new(),
-            late: Vec::new(),
-            deferred: Vec::new(),
-            deferred_until: None,
+            members: JobMembers::default(),
+            branches,
+            deferred: DeferredEvents::default(),
             boot,
             node: own_node(launch, &host),
             host,
-            parents: HashMap::new(),
             links: Links::default(),
-            relay_errors: BTreeMap::new(),
             entrance,
             joiners,
-            finishing: Vec::new(),
-            universe: boot.job_id,
             ports: Ports::default(),
             secret,
             open_files: None,
-            open_count: 0,
-            sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
-            half_lines: BTreeSet::new(),
+            output: Printer::new(launch, [rustix::stdio::stdout(), rustix::stdio::stderr()]),
             feed,
-            files: None,
-            aborts: Vec::new(),
-            deaths: Vec::new(),
             standing: Standing::default(),
             holding: Holding::default(),
-            calling: None,
-            last_call: 0,
-            ended_by_checkpoint: None,
-            grace: None,
-            timeout: deadline.map(|deadline| Instant::now() + deadline.left()),
+            calls: Calls::default(),
+            end: JobEnd::of(deadline),
             watch: None,
             watchdogs: Watchdog::all(&launch.params),
             library_checks: LibraryChecks::begin(),
-            finished: None,
-            interrupted: None,
             contacts: FirstContacts::of(launch, times, size),
-            lines: HeldLines::begin(),
         };
         let listened = launcher.host.listen(signals.as_fd(), SIGNALS, 0);
-        let listened = listened.and_then(|()| launcher.watch_entrance()).and_then(|()| {
-            let joiners = launcher.joiners.as_ref().map(Joiners::events);
-            joiners.map_or(Ok(()), |fd| launcher.host.listen(fd, JOINERS, 0))
-        });
         let listened = listened
-            .and_then(|()| launcher.lifelines.watch(&launcher.host.events, LIFELINES << 32));
+            .and_then(|()| launcher.host.listen(launcher.entrance.events(), ENTRANCE, 0))
+            .and_then(|()| {
+                let joiners = launcher.joiners.as_ref().map(Joiners::events);
+                joiners.map_or(Ok(()), |fd| launcher.host.listen(fd, JOINERS, 0))
+            });
         if let Err(error) = listened.and_then(|()| launcher.enlist_far(&nodes)) {
             launcher.kill_all();
             return start::kernel("wait for the ranks", Err(error));
         }
         for number in launcher.host.ranks.numbers() {
-            let tag = launch.output.tags.then(|| number.to_string());
-            launcher.add_own_member(number, tag.as_deref(), app_of(&launch.apps, number));
+            let app = app_of(&launch.apps, number);
+            launcher.add_own_member(number, &number.to_string(), app);
         }
         Ok(launcher)
     }
 
     /// Adds a process of this host that its launcher has started.
-    pub(super) fn add_own_member(&mut self, number: u32, tag: Option<&str>, app: usize) {
+    pub(super) fn add_own_member(&mut self, number: u32, name: &str, app: usize) {
         let Some(one) = self.host.ranks.get(number) else { return };
         let open = [0, 1].map(|kind: usize| one.outputs[kind].is_some());
         let pid = one.rank.process.pid.cast_unsigned();
-        self.add_member((number, one.node, None), open, (pid, tag), app);
+        self.add_member((number, (None, one.node)), open, (pid, name), app);
     }
 
     /// Adds a process of a host: this one, or that of an agent.
     pub(super) fn add_member(
         &mut self,
-        (number, node, host): (u32, u32, Option<usize>),
+        (number, home): (u32, (Option<usize>, u32)),
         open: [bool; 2],
-        (pid, tag): (u32, Option<&str>),
+        (pid, name): (u32, &str),
         app: usize,
     ) {
-        let times = self.launch.output.times;
-        self.open_count += open.into_iter().filter(|open| *open).count();
-        let member = JobMember {
-            is_forgotten: false,
-            running: true,
-            lines: [0, 1].map(|_| Lines::new(tag, times)),
-            node,
-            host,
-            seen: Glimpse { pid, ..Glimpse::default() },
-            rests: false,
-            open,
-            app,
-        };
-        self.members.insert(number, member);
+        self.output.add(number, name, open);
+        self.members.add(number, JobMember::new(home, pid, app));
     }
 
     /// Runs until all jobs have ended, and leaves no process behind.
     pub(super) fn run_to_the_end(mut self) -> Result<i32, LaunchError> {
         let code = self.run();
-        self.part_with_others();
-        self.end_far();
+        self.links.part();
+        self.branches.end();
         self.kill_all();
         start::kernel("wait for the ranks", code)
     }
@@ -275,95 +177,88 @@ impl<'a> Launcher<'a> {
 
     /// Prints the diagnostics so far, and a text.
     pub(super) fn print(&mut self, text: &str) {
-        let lines = self.lines.take();
-        self.sinks[1].queue().extend_from_slice((lines + text).as_bytes());
-        self.sinks[1].write();
+        self.output.print(text);
     }
 
     /// Prints the started ranks, as far as requested.
     pub(super) fn introduce(&mut self, binding: &Binding) {
         let mut text = binding.warning().filter(|_| !self.launch.quiet).unwrap_or_default();
         let here = self.launch.here(self.members.len() as u32);
-        for (number, member) in &self.members {
+        for (number, member) in self.members.iter() {
             if self.launch.verbose {
                 let path = self.launch.apps[member.app].path.display();
-                let on = self.launch.spread.as_ref().and_then(|spread| spread.host(*number));
+                let on = self.launch.spread.as_ref().and_then(|spread| spread.host(number));
                 let on = on.map(|host| format!(", host {}", host.name)).unwrap_or_default();
-                let own = self.rank(*number).map(|rank| rank.process.pid.cast_unsigned());
+                let own = self.rank(number).map(|rank| rank.process.pid.cast_unsigned());
                 let pid = own.unwrap_or(member.seen.pid);
                 text += &format!("mpirun: rank {number}: pid {pid}{on}, {path}\n");
             }
-            if let (true, Ok(at)) = (self.launch.report_bindings, here.binary_search(number)) {
-                text += &binding.report(at as u32, *number);
+            if let (true, Ok(at)) = (self.launch.report_bindings, here.binary_search(&number)) {
+                text += &binding.report(at as u32, number);
             }
         }
         self.print(&text);
     }
 
     fn run(&mut self) -> rustix::io::Result<i32> {
-        self.read_all_agents();
+        // Messages may have come with the answers at the start.
+        self.branches.note_running();
         loop {
-            if let Some(code) = self.ended_by_checkpoint {
+            if let Some(code) = self.end.checkpointed() {
                 return Ok(code);
             }
-            if let Some(code) = self.finished {
+            if let Some(code) = self.end.finished() {
                 info!(code, "the job is over");
                 self.end_contacts();
                 self.drain()?;
                 return self.settle(code);
             }
             self.begin_hold()?;
-            self.wait()?;
+            self.wait(None)?;
             self.times();
         }
     }
 
-    pub(super) fn wait(&mut self) -> rustix::io::Result<()> {
-        while let Some(at) = self.late.pop() {
-            self.read_agent(at);
-        }
-        self.host.carriers = self.carriers();
+    /// Waits for events, until this time at most, and handles them.
+    pub(super) fn wait(&mut self, until: Option<Instant>) -> rustix::io::Result<()> {
+        self.branches.take_unread().into_iter().for_each(|at| self.read_agent(at));
+        self.host.carriers = self.branches.carriers();
         self.handle_host_messages();
         self.send_input();
         self.print("");
         // Messages that events and time limits have caused go before the next wait.
         self.service_agents();
         let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
-        let full = self.sinks.iter().any(Sink::is_full);
+        let full = self.output.is_full();
         let times = [
-            self.grace,
-            self.timeout,
+            until,
+            self.end.time(),
             self.watch,
             self.links.time(),
-            self.deferred_until,
-            self.far_time(),
+            self.deferred.time(),
+            self.branches.time(),
             self.standing.time(),
             self.host.time(),
-            self.holding.until,
-            self.entrance.as_ref().and_then(Entrance::time),
+            self.entrance.time(),
             watchdogs,
             self.library_checks.time(),
             self.contacts.as_ref().map(FirstContacts::time),
-            (!full).then(|| self.half_lines_time()).flatten(),
+            self.output.time(),
         ];
-        let timeout = times.into_iter().flatten().min().map(|t| {
-            let left = t.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
-        });
+        let next = times.into_iter().flatten().min();
+        let left = next.map(|time| time.saturating_duration_since(Instant::now()));
         let stdin = rustix::stdio::stdin();
         let mut fds = vec![PollFd::new(&self.host.events, PollFlags::IN)];
         if !full {
             fds.push(PollFd::new(&self.host.outputs, PollFlags::IN));
         }
-        let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
+        let waiting: Vec<BorrowedFd<'_>> = self.output.waiting().collect();
         fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        fds.extend(self.links.waiting().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
         if self.feed.wants_more() {
             fds.push(PollFd::new(&stdin, PollFlags::IN));
         }
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
+        wait_for(&mut fds, left)?;
         drop(fds);
         self.feed.read(rustix::stdio::stdin(), &mut [0; 4096]);
         if !full {
@@ -371,41 +266,32 @@ impl<'a> Launcher<'a> {
             // failure.
             self.take_events(false)?;
             // After reading: the end of a line may have come while this process was late.
-            self.pass_half_lines(Instant::now());
+            self.output.pass_half_lines(Instant::now());
         }
         self.take_events(true)?;
-        self.sinks.iter_mut().for_each(Sink::write);
+        self.links.write();
+        self.output.write();
         // The written output makes room for more.
         self.service_agents();
-        self.host.on_time(Instant::now(), self.room())?;
+        self.host.on_time(Instant::now(), self.output.room())?;
         self.handle_host_messages();
         Ok(())
     }
 
-    /// The bytes of output that may be read.
-    fn room(&self) -> u64 {
-        self.sinks.iter().map(Sink::room).min().unwrap_or(0) as u64
-    }
-
-    /// The processes of this one that carry the streams of agents.
-    fn carriers(&self) -> Vec<i32> {
-        self.far.iter().flatten().filter_map(|far| far.child.carrier()).collect()
-    }
-
     fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
         let set = if urgent { &self.host.events } else { &self.host.outputs };
-        for (kind, name) in self.host.take_events(set)? {
+        for (kind, name) in polling::events_of(set)? {
             match kind {
                 SIGNALS => self.signalled()?,
                 LINK => self.link_ready(name),
                 LAUNCHER_LISTENERS => self.welcome_others(),
-                ENTRANCE => self.welcome_entrants(),
+                ENTRANCE => self.entrance.welcome(&self.host.events),
                 ENTRANT => self.read_entrant(name),
                 AGENT_STREAM => self.far_ready(name as usize),
-                AGENT_ERRORS => self.print_agent_errors(name as usize),
-                LIFELINES => self.lifelines.ready(name, &self.host.events, LIFELINES << 32),
+                AGENT_ERRORS => self.output.print_bytes(&self.branches.read_errors(name as usize)),
+                LIFELINES => self.branches.lifeline_ready(name, &self.host.events),
                 JOINERS => self.joiners.iter_mut().for_each(Joiners::serve_late),
-                kind => self.host.ready(kind, name, self.room())?,
+                kind => self.host.ready(kind, name, self.output.room())?,
             }
             self.handle_host_messages();
         }
@@ -448,8 +334,8 @@ impl<'a> Launcher<'a> {
                 self.handle_hold_report(node, report);
             }
             HostReport::Relay { node, notice } => self.handle_relay_notice(node, &notice),
-            HostReport::RelayEnded { node, pid, exit } => {
-                self.note_relay_end(node, pid.cast_signed(), exit);
+            HostReport::RelayEnded { node, pid, exit, why } => {
+                self.note_relay_end((node, pid.cast_signed()), exit, why);
             }
         }
     }
@@ -457,7 +343,7 @@ impl<'a> Launcher<'a> {
     /// Handles the end of a process of this launcher, here or on another host.
     pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
         self.note_contact(rank, seen.stage, true);
-        if self.holding.state.is_some() {
+        if self.holding.is_on() {
             let name = self.job.name(rank);
             self.break_hold(|| format!("{name} has ended"));
         }
@@ -467,12 +353,10 @@ impl<'a> Launcher<'a> {
             // returns anywhere all have reported it.
             self.read_all();
         }
-        if let Some(member) = self.members.get_mut(&rank) {
-            member.running = false;
-        }
+        self.members.stop(rank);
         self.give_up_call_of(rank);
         self.feed.drop_readers(|of| of == rank);
-        self.forget_services(rank);
+        self.links.forget_services(rank);
         self.ports.ended(rank);
         self.takes_no_step(rank);
         let is_well = self.job.ends_well(exit, seen.stage);
@@ -482,7 +366,7 @@ impl<'a> Launcher<'a> {
             self.handle_after_checks(event);
         } else {
             self.handle_event(event);
-            self.report_end_to_others(rank, is_well);
+            self.links.report_end(rank, is_well);
         }
     }
 
@@ -491,13 +375,9 @@ impl<'a> Launcher<'a> {
         self.handle_host_messages();
     }
 
-    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
-        self.timeout.map(|limit| limit.saturating_duration_since(now))
-    }
-
     /// Whether the user has ended the job, or its time limit is over and not handled yet.
     pub(super) fn is_to_end(&self, now: Instant) -> bool {
-        self.job.is_ending() || self.timeout.is_some_and(|limit| limit <= now)
+        self.job.is_ending() || self.end.is_late(now)
     }
 
     pub(super) fn signalled(&mut self) -> rustix::io::Result<()> {
@@ -530,9 +410,9 @@ impl<'a> Launcher<'a> {
                 self.signal_running(Signal::STOP);
                 kill_process(rustix::process::getpid(), Signal::STOP)?;
                 self.signal_running(Signal::CONT);
-            } else if self.finished.is_some() {
+            } else if self.end.is_over() {
                 // The ranks have ended; only the wait for the reader of the output is left.
-                self.interrupted = Some(number);
+                self.end.interrupt(number);
             } else {
                 self.handle_event(JobEvent::Signal(number));
             }
@@ -542,12 +422,10 @@ impl<'a> Launcher<'a> {
 
     fn times(&mut self) {
         let now = Instant::now();
-        if self.grace.is_some_and(|t| t <= now) {
-            self.grace = None;
+        if self.end.take_grace(now) {
             self.handle_event(JobEvent::GraceOver);
         }
-        if self.timeout.is_some_and(|t| t <= now) {
-            self.timeout = None;
+        if self.end.take_limit(now) {
             let time = self.launch.timeout.unwrap_or_default();
             self.handle_after_checks(JobEvent::TimedOut {
                 time,
@@ -562,7 +440,7 @@ impl<'a> Launcher<'a> {
         if !self.job.watches() {
             self.watch = None;
         } else if self.watch.is_none_or(|t| t <= now) {
-            let is_new = self.watch_far(self.watch.is_none());
+            let is_new = self.branches.watch(self.watch.is_none());
             self.watch = Some(now + WATCH_INTERVAL);
             let all = self.glimpses();
             self.handle_event(JobEvent::Seen { all, is_new });
@@ -575,16 +453,11 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn glimpses(&self) -> Vec<(u32, Glimpse)> {
-        self.members.keys().map(|rank| (*rank, self.glimpse(*rank))).collect()
+        self.members.iter().map(|(rank, _)| (rank, self.glimpse(rank))).collect()
     }
 
     pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
-        match self.host.ranks.get(rank).map(LocalRank::seen) {
-            Some(Seen { pid, stage, last_call, .. }) => {
-                Glimpse { pid, stage, last_call: call_name(last_call) }
-            }
-            None => self.members.get(&rank).map(|member| member.seen.clone()).unwrap_or_default(),
-        }
+        self.members.glimpse(rank, &self.host.ranks)
     }
 }
 

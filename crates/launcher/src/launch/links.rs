@@ -22,16 +22,16 @@ mod services;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use oxmpi_sys::local::{self, PeerCredentials};
 use oxmpi_sys::{fdpass, net};
-use rustix::event::epoll;
 
 use self::claims::Refused;
 use super::abroad::Reach;
 use super::launcher::{LAUNCHER_LISTENERS, LINK, Launcher};
+use crate::host::HostLauncher;
 use crate::job::JobEvent;
 use oxmpi_rt_client::control::{MAX_MESSAGE, Reply, Request};
 use oxmpi_rt_proto::link::LinkMessage;
@@ -138,6 +138,85 @@ impl Links {
     pub(super) fn port_word(&self) -> u64 {
         self.port_word
     }
+
+    /// Adds a connection; returns its number. The error is for the user.
+    fn connect(
+        &mut self,
+        host: &HostLauncher<'_>,
+        (socket, peer): (OwnedFd, PeerCredentials),
+        (wanted, search): (Option<u64>, Option<(u32, String)>),
+    ) -> Result<u32, String> {
+        self.connected = self.connected.wrapping_add(1);
+        let number = self.connected;
+        host.listen(socket.as_fd(), LINK, number).map_err(|e| e.to_string())?;
+        let connection = LauncherConnection {
+            socket,
+            peer,
+            wanted,
+            universe: None,
+            queue: VecDeque::new(),
+            search,
+            limit: Instant::now() + doors::patience(wanted.is_some()),
+            lasts: false,
+            is_closing: false,
+        };
+        self.connections.insert(number, connection);
+        Ok(number)
+    }
+
+    /// Sends a message on a connection.
+    fn post(&mut self, number: u32, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
+        if let (Some(bytes), Some(connection)) = (bytes, self.connections.get_mut(&number)) {
+            connection.queue.push_back((bytes, fd));
+            connection.flush();
+        }
+    }
+
+    /// Sends a message to another launcher, now or after its greeting.
+    fn post_to(&mut self, universe: u64, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
+        let Some(other) = self.others.get_mut(&universe) else { return };
+        match (other.connection, bytes) {
+            (Some(connection), bytes) => self.post(connection, bytes, fd),
+            (None, Some(bytes)) => other.waiting.push((bytes, fd)),
+            (None, None) => {}
+        }
+    }
+
+    fn send_to_all(&mut self, message: &LinkMessage) {
+        let all: Vec<u64> = self.others.keys().copied().collect();
+        all.into_iter().for_each(|universe| self.post_to(universe, message.encode(), None));
+    }
+
+    /// The connections to poll for room, as messages wait.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let behind = self.connections.values().filter(|connection| !connection.queue.is_empty());
+        behind.map(|connection| connection.socket.as_fd())
+    }
+
+    /// Sends the messages that wait, until a connection has no room for more.
+    pub(super) fn write(&mut self) {
+        self.connections.values_mut().for_each(LauncherConnection::flush);
+    }
+
+    /// The secret by which processes of a known launcher authenticate.
+    pub(super) fn secret_for(&self, universe: u64) -> Result<[u8; 32], String> {
+        match self.others.get(&universe) {
+            Some(_) => Ok(self.secret),
+            None => Err("no such mpirun is known".to_string()),
+        }
+    }
+}
+
+impl LauncherConnection {
+    fn flush(&mut self) {
+        while let Some((bytes, fd)) = self.queue.front() {
+            match fdpass::send(&self.socket, bytes, fd.as_ref().map(AsFd::as_fd)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // If the connection is broken, reading finds its end.
+                _ => _ = self.queue.pop_front(),
+            }
+        }
+    }
 }
 
 impl Launcher<'_> {
@@ -186,76 +265,12 @@ impl Launcher<'_> {
         let place = self.reach()?;
         let (socket, peer) = claims::find(name)?;
         let hello = LinkMessage::Hello(self.own_hello(wanted, place));
-        let connection = self.connect(socket, peer, (Some(wanted), search))?;
-        self.post(connection, hello.encode(), None);
+        let connection = self.links.connect(&self.host, (socket, peer), (Some(wanted), search))?;
+        self.links.post(connection, hello.encode(), None);
         Ok(peer)
     }
 
-    fn connect(
-        &mut self,
-        socket: OwnedFd,
-        peer: PeerCredentials,
-        (wanted, search): (Option<u64>, Option<(u32, String)>),
-    ) -> Result<u32, String> {
-        self.links.connected = self.links.connected.wrapping_add(1);
-        let number = self.links.connected;
-        self.host.listen(socket.as_fd(), LINK, number).map_err(|e| e.to_string())?;
-        let limit = Instant::now() + doors::patience(wanted.is_some());
-        let (universe, queue) = (None, VecDeque::new());
-        let (lasts, is_closing) = (false, false);
-        let connection = LauncherConnection {
-            socket,
-            peer,
-            wanted,
-            universe,
-            queue,
-            search,
-            limit,
-            lasts,
-            is_closing,
-        };
-        self.links.connections.insert(number, connection);
-        Ok(number)
-    }
-
-    fn post(&mut self, number: u32, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
-        let (Some(bytes), Some(connection)) = (bytes, self.links.connections.get_mut(&number))
-        else {
-            return;
-        };
-        connection.queue.push_back((bytes, fd));
-        self.flush(number);
-    }
-
-    fn flush(&mut self, number: u32) {
-        let Some(connection) = self.links.connections.get_mut(&number) else { return };
-        while let Some((bytes, fd)) = connection.queue.front() {
-            match fdpass::send(&connection.socket, bytes, fd.as_ref().map(AsFd::as_fd)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // If the connection is broken, reading finds its end.
-                _ => _ = connection.queue.pop_front(),
-            }
-        }
-        let wanted = if connection.queue.is_empty() {
-            epoll::EventFlags::IN
-        } else {
-            epoll::EventFlags::IN | epoll::EventFlags::OUT
-        };
-        let name = epoll::EventData::new_u64(LINK << 32 | u64::from(number));
-        let _ = epoll::modify(&self.host.events, &connection.socket, name, wanted);
-    }
-
-    fn post_to(&mut self, universe: u64, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
-        let Some(other) = self.links.others.get_mut(&universe) else { return };
-        match (other.connection, bytes) {
-            (Some(connection), bytes) => self.post(connection, bytes, fd),
-            (None, Some(bytes)) => other.waiting.push((bytes, fd)),
-            (None, None) => {}
-        }
-    }
-
     pub(super) fn link_ready(&mut self, number: u32) {
-        self.flush(number);
         for _ in 0..BURST {
             let Some(connection) = self.links.connections.get(&number) else { return };
             let mut bytes = [0; MAX_MESSAGE];
@@ -290,7 +305,11 @@ impl Launcher<'_> {
                     }
                     Err(reason) => {
                         let reply = Reply::Refused { rank: process.number, reason }.encode();
-                        self.post_to(universe, LinkMessage::Answer { id, reply }.encode(), None);
+                        self.links.post_to(
+                            universe,
+                            LinkMessage::Answer { id, reply }.encode(),
+                            None,
+                        );
                     }
                 }
             }
@@ -334,14 +353,6 @@ impl Launcher<'_> {
         }
         self.links.others.get_mut(&universe).ok_or_else(|| "its mpirun has ended".to_string())
     }
-
-    /// The secret by which processes of a known launcher authenticate.
-    pub(super) fn secret_for(&self, universe: u64) -> Result<[u8; 32], String> {
-        match self.links.others.get(&universe) {
-            Some(_) => Ok(self.links.secret),
-            None => Err("no such mpirun is known".to_string()),
-        }
-    }
 }
 
 impl Other {
@@ -355,5 +366,54 @@ impl Other {
             waiting: Vec::new(),
             has_parted: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_wait_for_room_and_keep_their_order() {
+        let (socket, theirs) = fdpass::pair().unwrap();
+        for end in [&socket, &theirs] {
+            rustix::fs::fcntl_setfl(end, rustix::fs::OFlags::NONBLOCK).unwrap();
+        }
+        let mut links = Links::default();
+        let connection = LauncherConnection {
+            peer: local::peer(&socket).unwrap(),
+            socket,
+            wanted: None,
+            universe: Some(7),
+            queue: VecDeque::new(),
+            search: None,
+            limit: Instant::now(),
+            lasts: true,
+            is_closing: false,
+        };
+        links.connections.insert(1, connection);
+        links.others.insert(7, Other { connection: Some(1), ..Other::new(3, 1) });
+        let sent = 5000;
+        for number in 0..sent {
+            links.report_end(number, true);
+        }
+        assert_eq!(links.waiting().count(), 1);
+        let (mut bytes, mut came) = ([0; MAX_MESSAGE], 0);
+        while came < sent {
+            match fdpass::receive(&theirs, &mut bytes) {
+                Ok((length, _)) => {
+                    let message = LinkMessage::decode(&bytes[..length]).unwrap();
+                    assert!(
+                        matches!(message, LinkMessage::Exited { number, .. } if number == came)
+                    );
+                    came += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    links.write();
+                }
+            }
+        }
+        assert_eq!(links.waiting().count(), 0);
     }
 }

@@ -28,6 +28,18 @@ impl LibraryChecks {
     pub(super) fn time(&self) -> Option<Instant> {
         CHECKS.get(self.done).map(|after| self.start + *after)
     }
+
+    /// Returns, once, whether it is time for a check.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.time().is_some_and(|time| time <= now);
+        self.done += usize::from(is_due);
+        is_due
+    }
+
+    /// No further check is needed.
+    fn end(&mut self) {
+        self.done = CHECKS.len();
+    }
 }
 
 /// Another MPI library that a process has loaded.
@@ -44,15 +56,11 @@ struct OtherLoaded {
 impl Launcher<'_> {
     /// Checks the ranks of this host if it is time.
     pub(super) fn check_libraries_of_ranks(&mut self, now: Instant) {
-        if self.library_checks.time().is_none_or(|time| now < time) {
-            return;
-        }
-        self.library_checks.done += 1;
-        if self.launch.params.mpi_allow_singletons() {
+        if !self.library_checks.is_due(now) || self.launch.params.mpi_allow_singletons() {
             return;
         }
         let own = self.launch.library_directory.as_deref();
-        let found = self.members.keys().find_map(|&number| {
+        let found = self.members.iter().find_map(|(number, _)| {
             let rank = self.rank(number).filter(|rank| rank.segment.status().pid().is_none())?;
             let pid = u32::try_from(rank.process.pid).ok()?;
             let all = with_descendants(pid);
@@ -60,7 +68,7 @@ impl Launcher<'_> {
         });
         if let Some((number, pid, other)) = found {
             let (rank, of) = self.job.place(number);
-            self.library_checks.done = CHECKS.len();
+            self.library_checks.end();
             self.print(&warning(rank, &of, pid, &other));
         }
     }

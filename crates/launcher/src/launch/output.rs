@@ -11,9 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use oxmpi_sys::clock;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+
+use crate::polling::timespec;
 
 /// In bytes. A longer line is forwarded in pieces.
 const MAX_LINE: usize = 64 << 10;
@@ -263,7 +265,7 @@ impl<'a> Sink<'a> {
 pub(crate) fn is_ready(fd: impl AsFd, flags: PollFlags) -> bool {
     let fd = fd.as_fd();
     let mut fds = [PollFd::new(&fd, flags)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
+    poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|n| n > 0)
 }
 
 #[cfg(test)]

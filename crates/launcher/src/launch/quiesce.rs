@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use oxmpi_shm::segment::RankState;
 use tracing::debug;
 
-use super::launcher::{JobMember, Launcher};
+use super::launcher::Launcher;
+use super::members::JobMember;
 use crate::job::MpiStage;
 use crate::quiesce::{Next, Quiescence};
 use oxmpi_rt_proto::agent::HostOrder;
@@ -88,15 +89,15 @@ impl Launcher<'_> {
             let can = self.launch.transport.advice_to_rest();
             let reason =
                 format!("messages over '{name}' cannot be quiesced: start the job with {can}");
-            return self.refuse_tool(id, reason);
+            return self.entrance.refuse(id, reason);
         }
-        if self.holding.state.is_some() || self.rests_for_images() {
+        if self.holding.is_on() || self.rests_for_images() {
             let reason = "images of the job are being made: try again when that is done".into();
-            return self.refuse_tool(id, reason);
+            return self.entrance.refuse(id, reason);
         }
         if self.standing.asker.is_some() || self.standing.processes.is_on() {
             let reason = "messages are being quiesced already: try again when that is done".into();
-            return self.refuse_tool(id, reason);
+            return self.entrance.refuse(id, reason);
         }
         self.await_rest(id, Duration::from_millis(limit_ms.into()), false);
     }
@@ -119,14 +120,14 @@ impl Launcher<'_> {
     fn await_rest(&mut self, id: u32, limit: Duration, makes_images: bool) {
         let now = Instant::now();
         self.standing.asker = Some(Asker { id, until: now + limit, limit, makes_images });
-        self.query_agents();
+        self.branches.query();
         self.standing.awaited = Some(now + CHECK_GRACE);
-        self.begin_quiescing(now, self.are_checks_answered());
+        self.begin_quiescing(now, self.branches.are_queries_answered());
     }
 
     fn answer_asker(&mut self, reply: &ToolReply) {
         if let Some(asker) = self.standing.asker.take() {
-            self.end_tool(asker.id, reply);
+            self.entrance.end(asker.id, reply);
         }
     }
 
@@ -141,11 +142,9 @@ impl Launcher<'_> {
             return;
         }
         self.standing.awaited = None;
-        let running =
-            || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
-        if let Some(number) =
-            running().find(|number| self.phase_of(*number) == MpiPhase::BeforeInit)
-        {
+        let running = || self.members.running();
+        let early = running().find(|number| self.phase_of(*number) == MpiPhase::BeforeInit);
+        if let Some(number) = early {
             let name = self.job.name(number);
             return self.refuse_asker(format!(
                 "{name} has not called MPI_Init yet: try again when it has"
@@ -176,7 +175,7 @@ impl Launcher<'_> {
                 RankState::Aborting | RankState::Finalized => MpiPhase::Done,
             };
         }
-        match self.members.get(&number) {
+        match self.members.get(number) {
             Some(JobMember { seen, .. }) if seen.stage == MpiStage::Untouched => {
                 MpiPhase::BeforeInit
             }
@@ -214,7 +213,7 @@ impl Launcher<'_> {
                 if let Some(asker) = self.standing.asker.take_if(|asker| asker.makes_images) {
                     self.standing.times = None;
                     self.standing.after_images = Some(step);
-                    self.holding.wanted = Some(asker.id);
+                    self.holding.want(asker.id);
                     return;
                 }
                 self.request_step(step, false);
@@ -257,8 +256,8 @@ impl Launcher<'_> {
         times.next_check = now + CHECK_INTERVAL;
         let is_late = now.duration_since(times.began) > PATIENCE
             && !std::mem::replace(&mut times.is_reported, true);
-        if self.are_checks_answered() {
-            self.query_agents();
+        if self.branches.are_queries_answered() {
+            self.branches.query();
         }
         let is_over = |number: &u32| self.phase_of(*number) == MpiPhase::Done;
         let (over, missing): (Vec<u32>, Vec<u32>) =

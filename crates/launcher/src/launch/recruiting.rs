@@ -6,29 +6,25 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use oxmpi_shm::segment::Boot;
 use oxmpi_sys::host;
 use oxmpi_sys::net::OwnAddresses;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::info;
 
 use super::binding::Binding;
-use super::entrance::Entrance;
 use super::input::Inputs;
-use super::launcher::{JobMember, Launcher};
+use super::launcher::Launcher;
+use super::members::JobMember;
 use super::places::RankPlace;
 use super::start::{Crew, PreparedRanks};
 use super::{App, Bind, LaunchError, Stdin};
-use crate::hosts::child::timespec;
-use crate::hosts::head::{RemoteAgent, order, program};
+use crate::hosts::head::{order, program};
 use oxmpi_rt_client::client::{is_oversubscribed, segment_config};
 use oxmpi_rt_client::universe::SpawnCommand;
-use oxmpi_rt_proto::agent::{AgentOrder, BranchRound, Receivers, ToAgent};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use oxmpi_rt_proto::agent::{AgentOrder, BranchRound, ToAgent};
 
 #[derive(Clone, Debug)]
 pub(super) struct Home {
@@ -105,15 +101,13 @@ impl<'a> Launcher<'a> {
         };
         let mut rooms = Vec::new();
         for (node, host) in (0..).zip(&spread.hosts) {
-            let is_its =
-                |far: &Option<RemoteAgent>| far.as_ref().is_some_and(|far| far.leads_to(node));
-            let agent = self.far.iter().position(is_its);
+            let agent = self.branches.leading_to(node);
             if !host.agent.is_unneeded() && agent.is_none() {
                 continue;
             }
-            let on_it = |member: &&JobMember| member.running && member.node == node;
+            let on_it = |(_, member): &(u32, &JobMember)| member.running && member.node == node;
             let home = Home { node, agent, host: host.name.clone() };
-            let taken = self.members.values().filter(on_it).count() as u32;
+            let taken = self.members.iter().filter(on_it).count() as u32;
             rooms.push(HostRoom { home, slots: host.slots, taken, is_offered: true });
         }
         // With several hosts this one can be named, even without ranks.
@@ -123,13 +117,14 @@ impl<'a> Launcher<'a> {
         rooms
     }
 
-    /// Starts all processes or none; returns the process numbers of those on other hosts.
+    /// Starts all processes or none; returns those on other hosts, each with its branch and process
+    /// number.
     pub(super) fn recruit(
         &mut self,
         apps: &[App],
         base: u32,
         homes: &[Home],
-    ) -> Result<Vec<(u32, u32)>, String> {
+    ) -> Result<Vec<(usize, u32, u32)>, String> {
         info!(first = base, ranks = homes.len(), "starting a spawned job");
         self.raise_own_files();
         let crew = self.crew(apps, base, homes);
@@ -142,7 +137,7 @@ impl<'a> Launcher<'a> {
         let nodes: Vec<u32> = homes.iter().map(|home| home.node).collect();
         let order = AgentOrder {
             apps: apps.iter().map(program).collect(),
-            deaths: self.deaths.len() as u32,
+            deaths: self.members.deaths().len() as u32,
             step: self.standing.step(),
             bind: Bind::None,
             report_bindings: false,
@@ -160,24 +155,18 @@ impl<'a> Launcher<'a> {
                 None => Ok(()),
             })
             .and_then(|()| {
-                let reports = self.branches(&agents).filter_map(|far| far.report.as_ref());
-                let addresses = reports.flat_map(|report| report.addresses.clone()).collect();
+                let addresses = self.branches.addresses();
                 self.ask_agents((&agents, &to), &ToAgent::Go { addresses }, running)
             });
-        self.late.extend(&agents);
+        self.branches.read_later(&agents);
         match started {
-            Ok(()) => Ok(self.branches(&agents).flat_map(|far| far.pids().to_vec()).collect()),
+            Ok(()) => Ok(self.branches.started()),
             Err(why) => {
                 self.host.abandon(base);
-                agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Abandon { base }));
+                agents.iter().for_each(|at| self.branches.post(*at, &ToAgent::Abandon { base }));
                 Err(why)
             }
         }
-    }
-
-    /// The branches with these indices that are not lost.
-    fn branches<'s>(&'s self, agents: &'s [usize]) -> impl Iterator<Item = &'s RemoteAgent> {
-        agents.iter().filter_map(|at| self.far.get(*at)?.as_ref())
     }
 
     /// A spawned job as this host sees it.
@@ -188,9 +177,8 @@ impl<'a> Launcher<'a> {
         let its = (0..).zip(homes).filter(|(_, home)| home.agent.is_none());
         let here: Vec<u32> = its.map(|(at, _)| at).collect();
         let (size, local_size) = (homes.len() as u32, here.len() as u32);
-        let is_running = |member: &&JobMember| member.running && member.host.is_none();
-        let running = self.members.values().filter(is_running).count() as u32;
-        let oversubscribed = is_oversubscribed(running + local_size);
+        let running = self.members.running().filter(|rank| !self.members.is_far(*rank)).count();
+        let oversubscribed = is_oversubscribed(running as u32 + local_size);
         let config = segment_config(&self.launch.params, oversubscribed);
         let own = Boot { rank: base, base, size, local_rank: 0, local_size, app: 0, ..self.boot };
         // Barriers, transport and job number are the same for all processes of a launcher.
@@ -202,7 +190,7 @@ impl<'a> Launcher<'a> {
             None => self.node,
         };
         places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
-        let way_in = self.entrance.as_ref().and_then(Entrance::way_in);
+        let way_in = self.entrance.way_in();
         Crew { launch: self.launch, apps, boot, places, here, has_others: false, way_in }
     }
 
@@ -215,7 +203,7 @@ impl<'a> Launcher<'a> {
     ) -> Result<(), LaunchError> {
         let (guard, none) = (self.host.guard()?, Binding::none());
         let recruits = crew.start(prepared, guard, self.signals, inputs, &none, self.open_files)?;
-        let notices = (self.deaths.len() as u32, Some(self.standing.step()));
+        let notices = (self.members.deaths().len() as u32, Some(self.standing.step()));
         self.host.enlist_all(crew.names(), recruits, notices)
     }
 
@@ -226,81 +214,33 @@ impl<'a> Launcher<'a> {
         message: &ToAgent,
         round: BranchRound,
     ) -> Result<(), String> {
-        let (BranchRound::Ready { base } | BranchRound::Started { base }) = round else {
-            return Ok(());
-        };
-        for at in agents {
-            let far = self.far.get_mut(*at).and_then(Option::as_mut);
-            let far = far.ok_or("the agent of a host is lost")?;
-            (far.report, far.refused) = (None, None);
-            far.child.post(message, Receivers::Nodes(nodes.to_vec()), Some(round));
-        }
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let mut waiting = Vec::new();
-            for at in agents {
-                let Some(Some(far)) = self.far.get_mut(*at) else {
-                    return Err("the agent of a host is lost".into());
-                };
-                far.child.stream.flush();
-                let answers = far.take_answers(round, base);
-                answers.map_err(|error| format!("host '{}': {error}", far.child.host))?;
-                if let Some(why) = far.refused.take() {
-                    return Err(why);
-                }
-                if far.report.is_none() {
-                    waiting.push(*at);
-                }
-            }
+        let mut answers = self.branches.ask_for_spawn((agents, nodes), message, round);
+        while !self.branches.have_answered(&mut answers).map_err(text_of)? {
             let now = Instant::now();
             if self.is_to_end(now) {
                 return Err("the job is about to end".into());
             }
-            let left = end.saturating_duration_since(now);
-            let late = waiting.first().and_then(|at| self.far.get(*at)?.as_ref());
-            match late {
-                None => return Ok(()),
-                Some(late) if left.is_zero() => {
-                    let seconds = PATIENCE.as_secs();
-                    return Err(format!(
-                        "host '{}': its agent has not answered for {seconds} s",
-                        late.child.host
-                    ));
-                }
-                Some(_) => {}
-            }
-            let fars = waiting.iter().filter_map(|at| self.far.get(*at)?.as_ref());
-            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
-            fars.for_each(|far| far.child.poll_into(&mut fds));
-            let left = self.time_left(now).map_or(left, |time| time.min(left));
-            match poll(&mut fds, Some(&timespec(left))) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(io::Error::from(error).to_string()),
-            }
-            drop(fds);
+            let left = self.end.time_left(now);
+            self.branches.wait(&answers, self.signals, left).map_err(text_of)?;
             self.signalled().map_err(|error| io::Error::from(error).to_string())?;
-            for at in waiting {
-                let Some(Some(far)) = self.far.get_mut(at) else { continue };
-                if !matches!(far.child.stream.read(), Ok(true)) {
-                    return Err(format!("host '{}' is lost", far.child.host));
-                }
-                far.child.last_message = Instant::now();
+            for at in agents {
+                self.output.print_bytes(&self.branches.read_errors(*at));
             }
         }
+        Ok(())
     }
 
     /// Makes new processes on other hosts members. Returns the processes that are not members then.
     pub(super) fn admit_far(
         &mut self,
-        pids: &[(u32, u32)],
+        pids: &[(usize, u32, u32)],
         homes: &[Home],
         (base, job): (u32, usize),
         program: usize,
     ) -> Vec<u32> {
-        for (number, pid) in pids {
+        for (agent, number, pid) in pids {
             let at = number.wrapping_sub(base);
             let Some(home) = homes.get(at as usize) else { continue };
-            let Some(agent) = home.agent else { continue };
             let name = format!("{job}.{at}");
             self.open_files_of(*number, &name, Some(home));
             if self.launch.verbose {
@@ -309,12 +249,12 @@ impl<'a> Launcher<'a> {
                     "mpirun: rank {at} of spawned job {job}: pid {pid}, host {host}\n"
                 ));
             }
-            let tag = self.launch.output.tags.then_some(&*name);
-            self.enlist_far_one((agent, home.node), (*number, *pid), tag, program);
+            let home = (*number, (Some(*agent), home.node));
+            self.add_member(home, [true; 2], (*pid, &name), program);
             self.send_places(*number, 1);
         }
         let all = (base..).zip(homes);
-        all.map(|(number, _)| number).filter(|number| !self.members.contains_key(number)).collect()
+        all.map(|(number, _)| number).filter(|number| self.members.get(*number).is_none()).collect()
     }
 
     /// Raises this process's limit on open files, as more processes need more.

@@ -23,7 +23,8 @@ impl Launcher<'_> {
         if !self.launch.transport.has_daemons() {
             return Ok(());
         }
-        let (job, secret, encrypt) = (self.universe, self.secret, encryption(&self.launch.params));
+        let (job, secret, encrypt) =
+            (self.boot.job_id, self.secret, encryption(&self.launch.params));
         // With several hosts this one has a relay even without ranks, as spawned processes may
         // come.
         let (here, nodes) = match &self.launch.spread {
@@ -33,7 +34,8 @@ impl Launcher<'_> {
                 (own..own + 1, nodes + 1)
             }
             None => {
-                let nodes = self.members.values().map(|member| member.node + 1).max().unwrap_or(1);
+                let nodes =
+                    self.members.iter().map(|(_, member)| member.node + 1).max().unwrap_or(1);
                 (0..nodes, nodes)
             }
         };
@@ -55,13 +57,12 @@ impl Launcher<'_> {
                 self.print(&format!("mpirun: daemon of node {node}: pid {pid}\n"));
             }
         }
-        addresses.extend(self.far.iter().flatten().flat_map(|far| far.relays.clone()));
+        addresses.extend(self.branches.relays());
         for (node, addresses) in addresses {
             let name = self.node_name(node);
             self.send_to_relays(&Order::Relay { node, name, addresses });
         }
-        let last = self.members.last_key_value().map_or(0, |(number, _)| number + 1);
-        self.send_places(0, last);
+        self.send_places(0, self.members.end());
         Ok(())
     }
 
@@ -82,7 +83,7 @@ impl Launcher<'_> {
 
     /// Sends the relays the nodes of `count` members from number `first` on.
     pub(super) fn send_places(&mut self, first: u32, count: u32) {
-        let node = |number| self.members.get(&number).map_or(0, |member| member.node);
+        let node = |number| self.members.node(number).unwrap_or(0);
         let all: Vec<u32> = (first..first.saturating_add(count)).collect();
         let runs: Vec<Order> = all
             .chunk_by(|a, b| node(*a) == node(*b))
@@ -99,19 +100,23 @@ impl Launcher<'_> {
         match Notice::decode(notice) {
             Ok(Notice::Said { .. }) if self.launch.quiet => {}
             Ok(Notice::Said { text }) => self.handle_event(JobEvent::Say { text }),
-            Ok(Notice::Lost { text }) => _ = self.relay_errors.insert(node, text),
             Ok(Notice::Wrong { number, text }) => {
                 let name = self.node_name(node);
                 let text = format!("it has sent the daemon of {name} a malformed message: {text}");
                 let seen = self.glimpse(number);
                 self.handle_event(JobEvent::Abort { rank: number, code: 1, text, seen });
             }
-            Err(error) => _ = self.relay_errors.insert(node, error.to_string()),
+            // Errors come with the end of the relay.
+            Ok(Notice::Lost { .. }) | Err(_) => {}
         }
     }
 
-    pub(super) fn note_relay_end(&mut self, node: u32, pid: i32, exit: Exit) {
-        let why = self.relay_errors.remove(&node);
+    pub(super) fn note_relay_end(
+        &mut self,
+        (node, pid): (u32, i32),
+        exit: Exit,
+        why: Option<String>,
+    ) {
         let host = self.launch.spread.as_ref().and_then(|spread| spread.hosts.get(node as usize));
         let host = host.map(|host| host.name.clone());
         self.handle_event(JobEvent::DaemonEnded { node, pid, host, exit, why });

@@ -72,7 +72,7 @@ pub(crate) fn resume(
     let binding = binding_of(launch.bind, here);
     let started = bring_all_back(launch, held, restart, (&signals, &binding))?;
     let mut launcher = Launcher::new(launch, &signals, started)?;
-    launcher.files = files;
+    launcher.output.write_to(files);
     launcher.open_files = open_files;
     restart.note_back(launch);
     launcher.take_up(held);
@@ -84,18 +84,12 @@ impl Launcher<'_> {
     /// Takes over the old launcher's state, and lets the processes run.
     fn take_up(&mut self, held: &Held) {
         self.standing = Standing::restored(held.step);
-        for (sink, queued) in self.sinks.iter_mut().zip(&held.queued) {
-            sink.queue().extend_from_slice(queued);
-        }
+        self.output.go_on(&held.queued);
         let nodes = self.launch.nodes(held.ranks.len() as u32);
         for (rank, node) in held.ranks.iter().zip(nodes) {
-            let Some(member) = self.members.get_mut(&rank.number) else { continue };
             // The boot record has the node of the image.
-            member.node = node;
-            for (lines, partial) in member.lines.iter_mut().zip(&rank.partial) {
-                lines.go_on(partial, Instant::now());
-            }
-            [0, 1].into_iter().for_each(|kind| self.note_half_line(rank.number, kind));
+            self.members.set_node(rank.number, node);
+            self.output.go_on_with(rank.number, &rank.partial, Instant::now());
         }
         self.order_all(HostOrder::GoOn);
     }
@@ -323,16 +317,12 @@ fn send_images(
     restart: &Resumption,
     nodes: &[u32],
 ) -> Result<(), LaunchError> {
-    let watch = beginning.watch;
-    for far in &mut beginning.far {
-        for node in far.hosts_without_images() {
-            let its = (0..).zip(nodes).filter(|(_, of)| **of == node);
-            let ranks: Vec<u32> = its.map(|(rank, _)| rank).collect();
-            let files = FileSender::of(&images.set, restart.files_of(&ranks));
-            far.send_files(node, files, watch)?;
-        }
-    }
-    Ok(())
+    let files = |node| {
+        let its = (0..).zip(nodes).filter(|(_, of)| **of == node);
+        let ranks: Vec<u32> = its.map(|(rank, _)| rank).collect();
+        FileSender::of(&images.set, restart.files_of(&ranks))
+    };
+    beginning.branches.send_images(files, beginning.watch)
 }
 
 fn ends_of(rank: &HeldRank, inputs: &mut Inputs) -> Result<Ends, LaunchError> {
@@ -379,21 +369,10 @@ fn take_over(
     }
     let alarm = rank.alarm.map(take).transpose()?.unwrap_or(plug.alarm);
     let process = Process { pid: rank.pid.cast_signed(), pidfd: open(rank.pid)? };
-    let peer = Some(peer);
     let clock_ahead_ns =
         clock_offset_ns("self").saturating_sub(clock_offset_ns(&rank.owner.to_string()));
-    let rank = RankProcess {
-        process,
-        segment,
-        segment_fd,
-        control,
-        peer,
-        starter: RankStarter::Own,
-        clock_ahead_ns,
-        postboxes: None,
-        nested: None,
-    };
-    Ok((rank, Plug { alarm, ..plug }))
+    let rank = RankProcess::new(process, (segment, segment_fd), control, RankStarter::Own);
+    Ok((RankProcess { peer: Some(peer), clock_ahead_ns, ..rank }, Plug { alarm, ..plug }))
 }
 
 /// The offset of a process's monotonic clock to the kernel's (time_namespaces(7)).

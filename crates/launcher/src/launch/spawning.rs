@@ -20,7 +20,7 @@ impl Launcher<'_> {
     /// process, and their count. The error is for the user.
     pub(super) fn spawn(&mut self, from: u32, spawn: Spawn) -> Result<(u32, u32), String> {
         let size: u64 = spawn.commands.iter().map(|command| u64::from(command.processes)).sum();
-        let running = self.members.values().filter(|member| member.running).count() as u64;
+        let running = self.members.running().count() as u64;
         if size == 0 {
             return Err("no process is to be started".into());
         }
@@ -50,7 +50,7 @@ impl Launcher<'_> {
                 "process {unknown} is to be a parent, but there is no such process"
             ));
         }
-        let program = self.members.get(&from).map_or(usize::MAX, |member| member.app);
+        let program = self.members.get(from).map_or(usize::MAX, |member| member.app);
         let like =
             self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
         let homes = self.homes(&spawn.commands)?;
@@ -66,7 +66,7 @@ impl Launcher<'_> {
         let (job, mut parent) = (self.job.jobs(), spawn.parent);
         let (parents, bond) = (parent.processes.clone(), parent.context);
         parent.is_mixed = parents.iter().any(|parent| self.links.is_other(*parent));
-        self.parents.insert(base, parent);
+        self.members.note_parent(base, parent);
         self.admit_own((base, size as u32), job, program);
         let unreported = self.admit_far(&far, &homes, (base, job), program);
         if is_spread {
@@ -91,8 +91,7 @@ impl Launcher<'_> {
             if self.launch.verbose {
                 self.print(&format!("mpirun: rank {at} of spawned job {job}: pid {pid}\n"));
             }
-            let tag = self.launch.output.tags.then_some(&*name);
-            self.add_own_member(number, tag, program);
+            self.add_own_member(number, &name, program);
             self.send_places(number, 1);
         }
     }
@@ -104,12 +103,7 @@ impl Launcher<'_> {
         let here = host::name();
         let (node, host) = home.map_or((0, &*here), |home| (home.node, &*home.host));
         let process = Named { rank: name, node: Some(node), host };
-        let failed = self.files.as_mut().and_then(|files| files.add(number, process, false).err());
-        if let Some((path, error)) = failed {
-            let text = format!(
-                "warning: output of rank {name} goes to no file: {}: {error}",
-                path.display()
-            );
+        if let Some(text) = self.output.open_files(number, process) {
             self.handle_event(JobEvent::Say { text });
         }
     }

@@ -34,9 +34,10 @@ use super::plugs::{Plug, plugs};
 use super::times::StartTimes;
 use super::{App, Deadline, Launch, LaunchError};
 use crate::host::HostLauncher;
-use crate::hosts::head::{RemoteAgent, order};
+use crate::hosts::branches::Branches;
+use crate::hosts::head::order;
 use crate::hosts::joiners::{Joiner, Joiners};
-use crate::hosts::lifelines::{self, Lifelines};
+use crate::hosts::lifelines;
 use crate::job::Exit;
 use oxmpi_rt_client::client::{
     CONTROL_NUMBER, SEGMENT_NUMBER, WayIn, is_oversubscribed, new_universe, segment_config,
@@ -106,6 +107,26 @@ pub(crate) struct Nested {
 }
 
 impl RankProcess {
+    /// A process that has its segment, and one end of `control`.
+    pub(super) fn new(
+        process: Process,
+        (segment, segment_fd): (Arc<Segment>, OwnedFd),
+        control: OwnedFd,
+        starter: RankStarter,
+    ) -> RankProcess {
+        RankProcess {
+            process,
+            segment,
+            segment_fd,
+            control,
+            peer: None,
+            starter,
+            clock_ahead_ns: 0,
+            postboxes: None,
+            nested: None,
+        }
+    }
+
     pub(crate) fn is_child(&self) -> bool {
         self.starter == RankStarter::Own
     }
@@ -153,9 +174,8 @@ pub(crate) struct StartedRanks<'a> {
     /// Shared by the processes of this launcher only.
     pub(crate) secret: [u8; 32],
     pub(crate) deadline: Option<Deadline>,
-    pub(crate) far: Vec<RemoteAgent>,
-    pub(crate) lifelines: Lifelines,
-    pub(crate) entrance: Option<Entrance>,
+    pub(crate) branches: Branches,
+    pub(crate) entrance: Entrance,
     /// In a job of another launcher.
     pub(crate) joiners: Option<Joiners>,
     pub(crate) times: StartTimes,
@@ -215,17 +235,8 @@ impl NewSegment {
         let reply = Reply::Segment { rank: self.mapped.boot().rank, contact: None };
         fdpass::send(&control, &reply.encode(), Some(self.fd.as_fd()))
             .map_err(|error| LaunchError::Kernel("make a process a rank", error))?;
-        Ok(RankProcess {
-            process,
-            segment: self.mapped,
-            segment_fd: self.fd,
-            control,
-            peer: None,
-            starter: RankStarter::OtherLauncher,
-            clock_ahead_ns: 0,
-            postboxes: None,
-            nested: None,
-        })
+        let segment = (self.mapped, self.fd);
+        Ok(RankProcess::new(process, segment, control, RankStarter::OtherLauncher))
     }
 }
 
@@ -255,13 +266,13 @@ pub(crate) fn start<'a>(
     let fed = launch.stdin.fed(size, stdin_is_terminal, &far);
     let (far_fed, own_fed): (Vec<u32>, Vec<u32>) =
         fed.clone().partition(|rank| far.binary_search(rank).is_ok());
-    let (agents, mut joiners) = gathered.map(|it| (it.agents, it.joiners)).unzip();
+    let (called, mut joiners) = gathered.map(|it| (it.branches, it.joiners)).unzip();
     let run = || -> Result<(), LaunchError> {
         let inputs = Inputs::open(launch.stdin, own_fed);
         let (inputs, writers) = kernel("open standard input for the ranks", inputs)?;
         let mut prepared = crew.prepare()?;
         let order = order(launch, (&boot, secret), &nodes, far_fed);
-        let mut addresses = beginning.prepare_others(agents, order)?;
+        let mut addresses = beginning.prepare_others(called, order)?;
         let own = crew.here.iter().zip(&prepared.plugs);
         addresses.extend(own.map(|(rank, plug)| (*rank, plug.address.clone())));
         if let Some(joiners) = &mut joiners {
@@ -296,17 +307,7 @@ pub(crate) fn adopt(
     let guard = Guard::start_for(pidfd.as_fd(), &has_left);
     let process = Process { pid, pidfd };
     let boot = *segment.boot();
-    let rank = RankProcess {
-        process,
-        segment,
-        segment_fd,
-        control,
-        peer: None,
-        starter: RankStarter::User,
-        clock_ahead_ns: 0,
-        postboxes: None,
-        nested: None,
-    };
+    let rank = RankProcess::new(process, (segment, segment_fd), control, RankStarter::User);
     let (entrance, node) = (Entrance::open(true)?, boot.node.unwrap_or(0));
     let mut host = HostLauncher::of_head(launch, entrance.names().0)?;
     host.take_guard(guard)?;
@@ -319,9 +320,8 @@ pub(crate) fn adopt(
         feed: Feed::default(),
         secret: draw_secret()?,
         deadline: None,
-        far: Vec::new(),
-        lifelines: Lifelines::default(),
-        entrance: Some(entrance),
+        branches: Branches::default(),
+        entrance,
         joiners: None,
         times: StartTimes::begin(launch),
     })
@@ -575,18 +575,8 @@ fn start_one(
     }
     let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
     let peer = rustix::fs::fstat(&theirs).ok().map(|socket| socket.st_ino);
-    let rank = RankProcess {
-        process,
-        segment: made.mapped,
-        segment_fd: made.fd,
-        control,
-        peer,
-        starter: RankStarter::Own,
-        clock_ahead_ns: 0,
-        postboxes: None,
-        nested: None,
-    };
-    Ok((rank, [Some(out), Some(err)]))
+    let rank = RankProcess::new(process, (made.mapped, made.fd), control, RankStarter::Own);
+    Ok((RankProcess { peer, ..rank }, [Some(out), Some(err)]))
 }
 
 /// Raises the limit on open files for `size` ranks, of which `here` are on this host, and

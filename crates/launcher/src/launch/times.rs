@@ -14,7 +14,7 @@ use tracing::{Level, debug, enabled, info};
 
 use super::Launch;
 use super::launcher::Launcher;
-use crate::hosts::head::RemoteAgent;
+use crate::hosts::branches::Branches;
 use crate::job::MpiStage;
 
 /// The interval of checks for calls of MPI_Init is this part of the time since the ranks' start,
@@ -99,10 +99,9 @@ impl StartTimes {
     }
 
     /// The same for a phase in which the agents have worked.
-    pub(crate) fn add_far(&mut self, phase: StartPhase, agents: &[RemoteAgent]) {
+    pub(crate) fn add_far(&mut self, phase: StartPhase, branches: &Branches) {
         self.add(phase);
-        let slowest = agents.iter().map(|far| &far.slowest);
-        slowest.for_each(|(took, host)| self.rows[phase as usize].note(host, *took));
+        branches.slowest().for_each(|(took, host)| self.rows[phase as usize].note(host, *took));
     }
 
     fn table(&self, ranks: usize) -> String {
@@ -153,19 +152,34 @@ impl FirstContacts {
     pub(super) fn time(&self) -> Instant {
         self.next
     }
+
+    /// The ranks to check; none before the next check.
+    fn due(&mut self, now: Instant) -> Vec<u32> {
+        if self.next > now {
+            return Vec::new();
+        }
+        let (least, most) = INTERVALS;
+        self.next = now + ((now - self.began) / INTERVAL_PART).clamp(least, most);
+        self.awaited.iter().copied().collect()
+    }
+
+    /// A rank has called MPI_Init on a host.
+    fn note(&mut self, rank: u32, host: &str) {
+        self.times.add(StartPhase::FirstContact);
+        let after = self.began.elapsed();
+        debug!(rank, host, ?after, "a rank has called MPI_Init");
+        self.times.rows[StartPhase::FirstContact as usize].note(host, after);
+    }
 }
 
 impl Launcher<'_> {
     /// Checks which ranks have called MPI_Init, if that is due.
     pub(super) fn check_contacts(&mut self, now: Instant) {
-        let Some(contacts) = self.contacts.as_mut().filter(|contacts| contacts.next <= now) else {
-            return;
-        };
-        let (least, most) = INTERVALS;
-        contacts.next = now + ((now - contacts.began) / INTERVAL_PART).clamp(least, most);
-        let awaited: Vec<u32> = contacts.awaited.iter().copied().collect();
-        if awaited.iter().any(|rank| self.is_far(*rank)) && self.are_checks_answered() {
-            self.query_agents();
+        let awaited = self.contacts.as_mut().map(|contacts| contacts.due(now)).unwrap_or_default();
+        if awaited.iter().any(|rank| self.members.is_far(*rank))
+            && self.branches.are_queries_answered()
+        {
+            self.branches.query();
         }
         for rank in awaited {
             let stage = self.glimpse(rank).stage;
@@ -183,10 +197,7 @@ impl Launcher<'_> {
         if has_called {
             let host = self.launch.spread.as_ref().and_then(|spread| spread.host(rank));
             let host = host.map_or_else(host::name, |host| host.name.clone());
-            contacts.times.add(StartPhase::FirstContact);
-            let after = contacts.began.elapsed();
-            debug!(rank, host, ?after, "a rank has called MPI_Init");
-            contacts.times.rows[StartPhase::FirstContact as usize].note(&host, after);
+            contacts.note(rank, &host);
         }
         if contacts.awaited.is_empty() {
             self.end_contacts();
@@ -250,7 +261,7 @@ mod tests {
         times.rows = Default::default();
         let began = times.mark;
         times.add_own(StartPhase::Segments, false);
-        times.add_far(StartPhase::Agents, &[]);
+        times.add_far(StartPhase::Agents, &Branches::default());
         times.add_own(StartPhase::Segments, true);
         let sum: Duration = times.rows.iter().map(|row| row.time).sum();
         assert_eq!(sum, times.mark.duration_since(began));

@@ -131,10 +131,10 @@ impl Launcher<'_> {
         let Watchdog { hang, limit, ends_job, .. } = self.watchdogs[at];
         // Usually no rank waits long: then the kernel is not queried about processes.
         let may_hang =
-            self.job.is_running() && (self.has_wait_of(limit) || self.has_entrant_of(limit));
+            self.job.is_running() && (self.has_wait_of(limit) || self.entrance.has_waited(limit));
         let sights = if may_hang { self.sights() } else { Vec::new() };
         let is_hung =
-            hang.is_in(&sights, limit) || hang == Hang::LongWait && self.has_entrant_of(limit);
+            hang.is_in(&sights, limit) || hang == Hang::LongWait && self.entrance.has_waited(limit);
         if !self.watchdogs[at].sees(is_hung, now) {
             return;
         }
@@ -191,8 +191,8 @@ impl Launcher<'_> {
         let held = self
             .members
             .iter()
-            .filter(|(number, member)| self.rank(**number).is_some() || member.host.is_some());
-        held.map(|(&number, member)| {
+            .filter(|(number, member)| self.rank(*number).is_some() || member.branch.is_some());
+        held.map(|(number, member)| {
             let seen = self.glimpse(number);
             let Some(rank) = self.rank(number) else {
                 let doing = if member.running { Doing::Unknown } else { Doing::Ended };

@@ -94,7 +94,13 @@ pub enum HostReport {
         notice: Vec<u8>,
     },
     /// A relay on the host has ended.
-    RelayEnded { node: u32, pid: u32, exit: Exit },
+    RelayEnded {
+        node: u32,
+        pid: u32,
+        exit: Exit,
+        /// The error that it has reported before.
+        why: Option<String>,
+    },
 }
 
 impl HostOrder {

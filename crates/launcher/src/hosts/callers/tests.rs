@@ -7,7 +7,7 @@ use std::thread::{JoinHandle, spawn};
 use rustix::event::poll;
 
 use super::*;
-use crate::hosts::child::timespec;
+use crate::polling::timespec;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::super::opening::Carrier;
 use super::super::step::REPORTING;
-use super::{Child, host_error, timespec};
+use super::{Child, host_error};
 use crate::launch::LaunchError;
+use crate::polling::{timespec, wait_for};
 use oxmpi_daemon::ProgramEnd;
 use oxmpi_rt_proto::agent::{FromAgent, Receivers, ToAgent};
 
@@ -143,7 +144,7 @@ impl Child {
             }
             let mut fds = Vec::new();
             left.iter().for_each(|far| far.poll_into(&mut fds));
-            if poll(&mut fds, Some(&timespec(time))).is_err_and(|e| e != rustix::io::Errno::INTR) {
+            if wait_for(&mut fds, Some(time)).is_err() {
                 break;
             }
         }
@@ -156,15 +157,13 @@ impl Drop for Child {
     /// daemon ends an agent that it has started.
     fn drop(&mut self) {
         if let Carrier::Process(process) = &self.carrier {
-            let ended = poll(
-                &mut [PollFd::new(&process.pidfd, PollFlags::IN)],
-                Some(&Timespec { tv_sec: 0, tv_nsec: 0 }),
-            );
-            if let (Ok(0), Some(group)) = (ended, rustix::process::Pid::from_raw(process.pid)) {
+            let runs_after = |limit| {
+                wait_for(&mut [PollFd::new(&process.pidfd, PollFlags::IN)], Some(limit)) == Ok(true)
+            };
+            let group = rustix::process::Pid::from_raw(process.pid);
+            if let Some(group) = group.filter(|_| runs_after(Duration::ZERO)) {
                 let _ = kill_process_group(group, Signal::TERM);
-                let left = timespec(ENDING);
-                let ended = poll(&mut [PollFd::new(&process.pidfd, PollFlags::IN)], Some(&left));
-                if ended == Ok(0) {
+                if runs_after(ENDING) {
                     let _ = kill_process_group(group, Signal::KILL);
                 }
             }

@@ -1,61 +1,81 @@
-//! State queries to other hosts, and events that are handled only when all earlier reports from
-//! there are known.
+//! Events that are handled only when all earlier reports from other hosts are known.
 
 use std::time::{Duration, Instant};
 
 use super::super::launcher::Launcher;
-use crate::hosts::head::RemoteAgent;
 use crate::job::JobEvent;
 
 const CHECK_GRACE: Duration = Duration::from_secs(2);
 
-impl Launcher<'_> {
-    /// Queries the state of the processes on other hosts.
-    pub(in super::super) fn query_agents(&mut self) {
-        self.far.iter_mut().flatten().for_each(RemoteAgent::query);
+/// The events that wait.
+#[derive(Debug, Default)]
+pub(in super::super) struct DeferredEvents {
+    events: Vec<JobEvent>,
+    until: Option<Instant>,
+    /// Aborts that wait until all messages so far are read.
+    aborts: Vec<JobEvent>,
+}
+
+impl DeferredEvents {
+    pub(in super::super) fn time(&self) -> Option<Instant> {
+        self.until
     }
 
-    /// Queries the state of the processes on other hosts if the query before is answered. Returns
-    /// whether all their states are newer than that query; never after the first one.
-    pub(in super::super) fn watch_far(&mut self, is_first: bool) -> bool {
-        let all = self.far.iter().flatten();
-        let is_alone = all.clone().next().is_none();
-        let is_answered = all.clone().all(RemoteAgent::has_answered_watch);
-        if is_first || is_answered {
-            self.far.iter_mut().flatten().for_each(RemoteAgent::watch);
+    fn add(&mut self, event: JobEvent, now: Instant) {
+        self.events.push(event);
+        self.until.get_or_insert(now + CHECK_GRACE);
+    }
+
+    /// Returns the event if it need not wait behind another one.
+    fn pass(&mut self, event: JobEvent) -> Option<JobEvent> {
+        if self.events.is_empty() {
+            return Some(event);
         }
-        is_alone || (is_answered && !is_first)
+        self.events.push(event);
+        None
     }
 
+    /// The events, if the reports are known or the wait is over.
+    fn take(&mut self, now: Instant, is_known: bool) -> Vec<JobEvent> {
+        if !is_known && self.until.is_none_or(|until| until > now) {
+            return Vec::new();
+        }
+        self.until = None;
+        std::mem::take(&mut self.events)
+    }
+
+    /// Returns whether the abort is the first one, behind which others queue.
+    pub(in super::super) fn add_abort(&mut self, abort: JobEvent) -> bool {
+        self.aborts.push(abort);
+        self.aborts.len() == 1
+    }
+
+    pub(in super::super) fn take_aborts(&mut self) -> Vec<JobEvent> {
+        std::mem::take(&mut self.aborts)
+    }
+}
+
+impl Launcher<'_> {
     /// Handles an event when all earlier reports of other hosts are known.
     pub(in super::super) fn handle_after_checks(&mut self, event: JobEvent) {
-        self.query_agents();
-        self.deferred.push(event);
+        self.branches.query();
         let now = Instant::now();
-        self.deferred_until.get_or_insert(now + CHECK_GRACE);
+        self.deferred.add(event, now);
         self.handle_deferred(now);
     }
 
     /// Handles an event after the deferred ones.
     pub(in super::super) fn handle_in_order(&mut self, event: JobEvent) {
-        if self.deferred.is_empty() {
+        if let Some(event) = self.deferred.pass(event) {
             self.handle_event(event);
-        } else {
-            self.deferred.push(event);
         }
     }
 
     /// Handles the deferred events if the reports are known, or the wait is over.
     pub(in super::super) fn handle_deferred(&mut self, now: Instant) {
-        let is_known = self.are_checks_answered();
+        let is_known = self.branches.are_queries_answered();
         self.begin_quiescing(now, is_known);
-        if self.deferred.is_empty()
-            || !(is_known || self.deferred_until.is_some_and(|until| until <= now))
-        {
-            return;
-        }
-        self.deferred_until = None;
-        for event in std::mem::take(&mut self.deferred) {
+        for event in self.deferred.take(now, is_known) {
             let event = match event {
                 JobEvent::TimedOut { time, .. } => {
                     JobEvent::TimedOut { time, seen: self.glimpses(), waits: self.waits() }
@@ -64,11 +84,34 @@ impl Launcher<'_> {
             };
             let ended = if let JobEvent::Exited { rank, .. } = event { Some(rank) } else { None };
             self.handle_event(event);
-            ended.into_iter().for_each(|rank| self.report_end_to_others(rank, false));
+            ended.into_iter().for_each(|rank| self.links.report_end(rank, false));
         }
     }
+}
 
-    pub(in super::super) fn are_checks_answered(&self) -> bool {
-        self.far.iter().flatten().all(|far| far.unanswered_queries == 0)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_wait_for_reports_or_their_limit_and_keep_their_order() {
+        let (mut all, now) = (DeferredEvents::default(), Instant::now());
+        let event = JobEvent::Signal;
+        assert_eq!(all.pass(event(1)), Some(event(1)));
+        all.add(event(2), now);
+        all.add(event(3), now + CHECK_GRACE / 2);
+        assert_eq!(all.pass(event(4)), None);
+        assert_eq!((all.take(now, false), all.time()), (Vec::new(), Some(now + CHECK_GRACE)));
+        assert_eq!(all.take(now + CHECK_GRACE, false), [event(2), event(3), event(4)]);
+        assert_eq!((all.time(), all.pass(event(5))), (None, Some(event(5))));
+        all.add(event(6), now);
+        assert_eq!(all.take(now, true), [event(6)]);
+    }
+
+    #[test]
+    fn aborts_queue_behind_the_first_one() {
+        let mut all = DeferredEvents::default();
+        assert!(all.add_abort(JobEvent::GraceOver) && !all.add_abort(JobEvent::Unread));
+        assert_eq!(all.take_aborts(), [JobEvent::GraceOver, JobEvent::Unread]);
     }
 }

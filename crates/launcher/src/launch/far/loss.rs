@@ -1,14 +1,14 @@
 //! Lost hosts, whose streams have ended or which are silent, and processes that are given up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
 use tracing::warn;
 
-use super::super::launcher::{JobMember, Launcher};
+use super::super::launcher::Launcher;
+use crate::hosts::branches::LostHosts;
 use crate::job::{Exit, JobEvent, MpiStage};
-use oxmpi_rt_client::control::Reply;
 use oxmpi_rt_proto::agent::StreamError;
 
 impl Launcher<'_> {
@@ -17,11 +17,7 @@ impl Launcher<'_> {
     /// processes may continue.
     pub(super) fn give_up(&mut self, unanswered: &[(u32, u32)]) {
         let mut hosts = BTreeMap::new();
-        for (rank, node) in unanswered {
-            let Some(member) = self.members.get_mut(rank).filter(|member| member.running) else {
-                continue;
-            };
-            member.running = false;
+        for (rank, node) in unanswered.iter().filter(|(rank, _)| self.members.stop(*rank)) {
             hosts.entry(*node).or_insert_with(Vec::new).push(*rank);
         }
         for (node, ranks) in hosts {
@@ -41,60 +37,23 @@ impl Launcher<'_> {
         host.map(|host| host.name.clone()).unwrap_or_default()
     }
 
-    pub(super) fn far_ready_if_there(&mut self, at: usize) {
-        let Some(Some(far)) = self.far.get_mut(at) else { return };
-        let had = far.child.stream.came().len();
-        match far.child.stream.read() {
-            Ok(true) if far.child.stream.came().len() == had => {
-                let text = format!("nothing has come from it for {} s", far.silence.as_secs());
-                self.lose_host(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
-            }
-            _ => self.far_ready(at),
-        }
-    }
-
     pub(super) fn lose_senseless(&mut self, at: usize, error: &StreamError) {
         self.lose_host(at, Some(io::Error::new(io::ErrorKind::InvalidData, error.to_string())));
     }
 
-    /// The stream to an agent has ended, and with it all agents of the branch and their processes.
+    /// The stream to an agent has ended.
     pub(super) fn lose_host(&mut self, at: usize, error: Option<io::Error>) {
-        let Some(mut far) = self.far.get_mut(at).and_then(Option::take) else { return };
-        let said = far.child.read_errors();
-        self.sinks[1].queue().extend_from_slice(&said);
-        let text = far.child.why_lost(error);
-        let mut nodes: Vec<u32> = far.child.nodes().collect();
-        let mut requests = std::mem::take(&mut far.address_requests);
-        if self.launch.params.mpi_ft_enable() {
-            nodes.truncate(1);
-            self.stranded.extend(far.child.stranded(far.silence).map(|stranded| (at, stranded)));
-            requests = self.put_back_requests(requests);
+        let survives = self.launch.params.mpi_ft_enable();
+        if let Some((said, lost)) = self.branches.lose(at, error, survives) {
+            self.output.print_bytes(&said);
+            self.note_lost(lost);
         }
-        drop(far);
-        self.note_lost(at, &nodes, text, requests);
     }
 
-    /// An agent of a branch has lost these hosts below it.
-    pub(super) fn lose_below(&mut self, at: usize, nodes: &[u32], text: String) {
-        let Some(Some(far)) = self.far.get_mut(at) else { return };
-        far.child.hosts.retain(|(node, _)| !nodes.contains(node));
-        let members = &self.members;
-        let is_lost = |(_, wanted): &mut (u32, u32)| {
-            members.get(wanted).is_some_and(|member| nodes.contains(&member.node))
-        };
-        let requests = far.address_requests.extract_if(.., is_lost).collect();
-        self.note_lost(at, nodes, text, requests);
-    }
-
-    /// Hosts of a branch are lost: the first has not answered or has ended, and the others were
-    /// reached through it.
-    pub(super) fn note_lost(
-        &mut self,
-        at: usize,
-        nodes: &[u32],
-        text: String,
-        requests: Vec<(u32, u32)>,
-    ) {
+    /// The processes of lost hosts have ended.
+    pub(super) fn note_lost(&mut self, lost: LostHosts) {
+        let of_it = self.members.lost_with(&lost);
+        let LostHosts { nodes, text, requests, .. } = lost;
         let host = nodes.first().map(|node| self.name_of_host(*node)).unwrap_or_default();
         let text = match nodes.len() {
             0 | 1 => text,
@@ -102,26 +61,20 @@ impl Launcher<'_> {
             all => format!("{text}; with it {} hosts that were reached through it", all - 1),
         };
         warn!(host, why = text, "an agent is lost");
-        let lost: BTreeSet<u32> = nodes.iter().copied().collect();
-        let is_lost = |member: &JobMember| member.host == Some(at) && lost.contains(&member.node);
-        let of_it = self.members.iter().filter(|(_, member)| is_lost(member));
-        let open = of_it.flat_map(|(rank, member)| {
-            [0, 1].into_iter().filter(|kind| member.open[*kind]).map(|kind| (*rank, kind))
-        });
-        let open: Vec<(u32, usize)> = open.collect();
-        let (mut ranks, mut finished) = (Vec::new(), Vec::new());
-        let is_below_other = self.joiners.is_some();
-        for (rank, member) in self.members.iter_mut().filter(|(_, member)| is_lost(member)) {
-            if std::mem::take(&mut member.running) {
-                // In a PID namespace of its own the agent has ended with the rank.
-                let is_over = is_below_other && member.seen.stage == MpiStage::Finalized;
-                if is_over { finished.push(*rank) } else { ranks.push(*rank) }
-            }
+        let stopped = of_it.iter().copied().filter(|rank| self.members.stop(*rank));
+        let stopped: Vec<u32> = stopped.collect();
+        let outputs = of_it.into_iter().flat_map(|rank| [(rank, 0), (rank, 1)]);
+        for (rank, kind) in outputs.filter(|name| self.output.is_open(*name)).collect::<Vec<_>>() {
+            self.take_output(rank, kind, &[]);
         }
-        open.into_iter().for_each(|(rank, kind)| self.take_output(rank, kind, &[]));
+        // In a PID namespace of its own the agent has ended with the rank.
+        let is_below_other = self.joiners.is_some();
+        let is_over =
+            |rank: &u32| is_below_other && self.glimpse(*rank).stage == MpiStage::Finalized;
+        let (finished, ranks): (Vec<u32>, Vec<u32>) = stopped.into_iter().partition(is_over);
         self.feed.drop_readers(|rank| ranks.contains(&rank));
         for rank in &ranks {
-            self.forget_services(*rank);
+            self.links.forget_services(*rank);
             self.ports.ended(*rank);
             self.takes_no_step(*rank);
         }
@@ -134,11 +87,8 @@ impl Launcher<'_> {
         if !ranks.is_empty() || !is_below_other {
             self.handle_event(JobEvent::HostLost { host, ranks: ranks.clone(), text });
         }
-        ranks.into_iter().for_each(|rank| self.report_end_to_others(rank, false));
-        for (asker, wanted) in requests {
-            let reason = "the agent of its host is lost".to_string();
-            self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
-        }
+        ranks.into_iter().for_each(|rank| self.links.report_end(rank, false));
+        requests.iter().for_each(|request| self.refuse_addresses(request));
         self.handle_deferred(Instant::now());
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::super::launcher::Launcher;
+use super::Links;
 use crate::ports::PortName;
 use oxmpi_rt_client::control::{Reply, Request};
 use oxmpi_rt_client::universe::ProcessName;
@@ -63,6 +64,15 @@ impl RequestsInFlight {
     }
 }
 
+impl Links {
+    /// The launcher of another launcher's process, and the process as that launcher identifies it.
+    fn whereto(&self, wanted: u32) -> Option<(ProcessName, Resident)> {
+        let (universe, resident) = self.resident(wanted)?;
+        let place = self.others.get(&universe).map_or(0, |other| other.place);
+        Some((ProcessName { universe, place, ..ProcessName::NONE }, resident))
+    }
+}
+
 impl Launcher<'_> {
     /// Forwards requests that only another launcher can answer; returns other ones.
     pub(in super::super) fn pass_on(
@@ -83,21 +93,21 @@ impl Launcher<'_> {
         }
         let (to, request, question) = match request {
             Request::Segment { rank: wanted } if self.links.is_other(wanted) => {
-                let (to, resident) = self.whereto(wanted)?;
+                let (to, resident) = self.links.whereto(wanted)?;
                 (to, Request::Segment { rank: resident.number }, Question::About(wanted))
             }
             Request::Addresses { rank: wanted } if self.links.is_other(wanted) => {
-                let (to, resident) = self.whereto(wanted)?;
+                let (to, resident) = self.links.whereto(wanted)?;
                 (to, Request::Addresses { rank: resident.number }, Question::About(wanted))
             }
             Request::Alarm { rank: wanted } if self.links.is_other(wanted) => {
-                let (to, resident) = self.whereto(wanted)?;
+                let (to, resident) = self.links.whereto(wanted)?;
                 (to, Request::Alarm { rank: resident.number }, Question::About(wanted))
             }
             Request::Meet { ref port, .. }
             | Request::Ticket { ref port, .. }
             | Request::GiveBack { ref port, .. } => match PortName::parse(port) {
-                Some(PortName { universe, place }) if universe != self.universe => {
+                Some(PortName { universe, place }) if universe != self.boot.job_id => {
                     let to = ProcessName { universe, place, ..ProcessName::NONE };
                     (to, request, Question::Plain)
                 }
@@ -111,12 +121,6 @@ impl Launcher<'_> {
         };
         self.forward_to_other(to, rank, &request, came, question);
         None
-    }
-
-    fn whereto(&self, wanted: u32) -> Option<(ProcessName, Resident)> {
-        let (universe, resident) = self.links.resident(wanted)?;
-        let place = self.links.others.get(&universe).map_or(0, |other| other.place);
-        Some((ProcessName { universe, place, ..ProcessName::NONE }, resident))
     }
 
     /// Forwards a request of our process to another launcher.
@@ -160,7 +164,7 @@ impl Launcher<'_> {
             );
         }
         asking.questions.insert(id, forwarded);
-        self.post_to(universe, message, fd);
+        self.links.post_to(universe, message, fd);
     }
 
     /// Notes the launchers with members in a communicator that our process is about to free.
@@ -284,7 +288,7 @@ impl Launcher<'_> {
                 (LinkMessage::Answer { id, reply }.encode(), None)
             }
         };
-        self.post_to(universe, answer, fd);
+        self.links.post_to(universe, answer, fd);
         true
     }
 }

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 
 use super::super::launcher::Launcher;
 use super::super::output::is_ready;
-use super::LauncherConnection;
+use super::{LauncherConnection, Links};
 use crate::job::JobEvent;
 use oxmpi_rt_proto::link::LinkMessage;
 
@@ -21,6 +21,43 @@ impl LauncherConnection {
     /// The universe at the other end, known or wanted.
     fn leads_to(&self) -> Option<u64> {
         self.universe.or(self.wanted.filter(|wanted| *wanted != 0))
+    }
+}
+
+impl Links {
+    /// Reports the end of one of our processes to all others.
+    pub(in super::super) fn report_end(&mut self, number: u32, is_well: bool) {
+        self.asking.forget_asker(number);
+        if !is_well {
+            self.unwell.insert(number);
+        }
+        self.send_to_all(&LinkMessage::Exited { number, is_well });
+    }
+
+    /// Reports the failure of jobs to all others.
+    pub(in super::super) fn report_failure(&mut self, firsts: &[u32], code: i32, text: &str) {
+        for first in firsts.iter().copied() {
+            self.send_to_all(&LinkMessage::Ending { first, code, text: text.to_string() });
+        }
+    }
+
+    /// Sends the last messages to all others if they read them, and closes all connections. On each
+    /// connection the report that all our processes have ended comes before its end.
+    pub(in super::super) fn part(&mut self) {
+        let limit = Instant::now() + PATIENCE;
+        for mut connection in std::mem::take(self).connections.into_values() {
+            if let (Some(_), Some(bytes)) = (connection.universe, LinkMessage::Farewell.encode()) {
+                connection.queue.push_back((bytes, None));
+                connection.flush();
+            }
+            while !connection.queue.is_empty()
+                && !is_ready(&connection.socket, PollFlags::ERR)
+                && Instant::now() < limit
+            {
+                std::thread::sleep(Duration::from_millis(1));
+                connection.flush();
+            }
+        }
     }
 }
 
@@ -42,7 +79,7 @@ impl Launcher<'_> {
             connection
                 .queue
                 .into_iter()
-                .for_each(|(bytes, fd)| self.post_to(universe, Some(bytes), fd));
+                .for_each(|(bytes, fd)| self.links.post_to(universe, Some(bytes), fd));
         }
     }
 
@@ -90,67 +127,17 @@ impl Launcher<'_> {
         self.handle_in_order(JobEvent::OtherGone { firsts, text });
     }
 
-    pub(in super::super) fn report_end_to_others(&mut self, number: u32, is_well: bool) {
-        self.links.asking.forget_asker(number);
-        if !is_well {
-            self.links.unwell.insert(number);
-        }
-        self.send_to_others(&LinkMessage::Exited { number, is_well });
-    }
-
     /// Reports which processes of our job have ended, to a launcher that has just numbered the job.
     pub(super) fn report_ended(&mut self, universe: u64, first: u32, size: u32) {
         for number in first..first.saturating_add(size).min(self.job.next()) {
             if !self.job.runs(number) && !self.links.is_other(number) {
                 let is_well = !self.links.unwell.contains(&number);
-                self.post_to(universe, LinkMessage::Exited { number, is_well }.encode(), None);
+                self.links.post_to(
+                    universe,
+                    LinkMessage::Exited { number, is_well }.encode(),
+                    None,
+                );
             }
         }
-    }
-
-    pub(in super::super) fn report_failure_to_others(
-        &mut self,
-        firsts: &[u32],
-        code: i32,
-        text: &str,
-    ) {
-        for first in firsts {
-            self.send_to_others(&LinkMessage::Ending {
-                first: *first,
-                code,
-                text: text.to_string(),
-            });
-        }
-    }
-
-    fn send_to_others(&mut self, message: &LinkMessage) {
-        let all: Vec<u64> = self.links.others.keys().copied().collect();
-        all.into_iter().for_each(|universe| self.post_to(universe, message.encode(), None));
-    }
-
-    /// Sends the last messages to all others if they read them, and closes all connections. On each
-    /// connection the report that all our processes have ended comes before its end.
-    pub(in super::super) fn part_with_others(&mut self) {
-        let limit = Instant::now() + PATIENCE;
-        let all: Vec<u32> = self.links.connections.keys().copied().collect();
-        for number in all {
-            if self
-                .links
-                .connections
-                .get(&number)
-                .is_some_and(|connection| connection.universe.is_some())
-            {
-                self.post(number, LinkMessage::Farewell.encode(), None);
-            }
-            while let Some(connection) = self.links.connections.get(&number)
-                && !connection.queue.is_empty()
-                && !is_ready(&connection.socket, PollFlags::ERR)
-                && Instant::now() < limit
-            {
-                std::thread::sleep(Duration::from_millis(1));
-                self.flush(number);
-            }
-        }
-        self.links = super::Links::default();
     }
 }

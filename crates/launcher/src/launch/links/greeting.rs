@@ -3,16 +3,36 @@
 use super::super::abroad::Reach;
 use super::super::launcher::Launcher;
 use super::asking::Question;
-use super::{MAX_PLACE, Other};
+use super::{Links, MAX_PLACE, Other};
 use oxmpi_rt_client::control::Request;
 use oxmpi_rt_client::universe::ProcessName;
 use oxmpi_rt_proto::link::{Hello, LinkMessage};
+
+impl Links {
+    /// How our processes and a process of another launcher reach each other; `None` before its
+    /// greeting, or for our own processes.
+    pub(in super::super) fn reach_of(&self, number: u32) -> Option<Reach> {
+        let (universe, _) = self.resident(number)?;
+        self.others.get(&universe)?.reach
+    }
+
+    /// How our processes must be reachable for all others; `None` while greetings are missing.
+    pub(in super::super) fn reach_of_all(&self) -> Option<Reach> {
+        let all = self.others.values().map(|other| other.reach);
+        all.collect::<Option<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or(Reach::Memory))
+    }
+
+    /// Delays a process's answer until all greetings have come.
+    pub(in super::super) fn wait_for_greetings(&mut self, rank: u32) {
+        self.undecided.push(rank);
+    }
+}
 
 impl Launcher<'_> {
     pub(super) fn own_hello(&self, wanted: u64, place: u32) -> Hello {
         let (is_near, is_spread) = (self.is_near(), self.is_spread());
         Hello {
-            universe: self.universe,
+            universe: self.boot.job_id,
             wanted,
             place,
             is_near,
@@ -32,26 +52,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// How our processes and a process of another launcher reach each other; `None` before its
-    /// greeting, or for our own processes.
-    pub(in super::super) fn reach_of(&self, number: u32) -> Option<Reach> {
-        let (universe, _) = self.links.resident(number)?;
-        self.links.others.get(&universe)?.reach
-    }
-
-    /// How our processes must be reachable for all others; `None` while greetings are missing.
-    pub(in super::super) fn reach_of_all(&self) -> Option<Reach> {
-        let all = self.links.others.values().map(|other| other.reach);
-        all.collect::<Option<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or(Reach::Memory))
-    }
-
-    /// Delays a process's answer until all greetings have come.
-    pub(in super::super) fn wait_for_greetings(&mut self, rank: u32) {
-        self.links.undecided.push(rank);
-    }
-
     pub(super) fn decide(&mut self) {
-        if self.reach_of_all().is_some() {
+        if self.links.reach_of_all().is_some() {
             std::mem::take(&mut self.links.undecided)
                 .into_iter()
                 .for_each(|rank| self.give_abroad(rank));
@@ -62,10 +64,10 @@ impl Launcher<'_> {
         let Some(connection) = self.links.connections.get_mut(&number) else { return };
         let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
         connection.universe = Some(hello.universe);
-        let reason = if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.universe {
+        let reason = if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.boot.job_id {
             Some("the mpirun that it belonged to has ended".to_string())
         } else if wanted.is_some_and(|wanted| wanted != 0 && wanted != hello.universe)
-            || hello.universe == self.universe
+            || hello.universe == self.boot.job_id
             || !(1..=MAX_PLACE).contains(&hello.place)
         {
             Some("its mpirun is not the one that it should be".to_string())
@@ -74,7 +76,11 @@ impl Launcher<'_> {
         };
         if let Some(reason) = reason {
             if wanted.is_none() {
-                self.post(number, LinkMessage::Refused { reason: reason.clone() }.encode(), None);
+                self.links.post(
+                    number,
+                    LinkMessage::Refused { reason: reason.clone() }.encode(),
+                    None,
+                );
             }
             if let Some(connection) = self.links.connections.get_mut(&number) {
                 (connection.universe, connection.search) = (None, search);
@@ -83,7 +89,7 @@ impl Launcher<'_> {
         }
         if wanted.is_none() {
             let answer = self.own_hello(hello.universe, self.links.place());
-            self.post(number, LinkMessage::Hello(answer).encode(), None);
+            self.links.post(number, LinkMessage::Hello(answer).encode(), None);
         }
         let reach = self.reach_with(&hello);
         let other = self
@@ -95,14 +101,14 @@ impl Launcher<'_> {
         if other.connection.is_none() {
             other.connection = Some(number);
             let waiting = std::mem::take(&mut other.waiting);
-            waiting.into_iter().for_each(|(bytes, fd)| self.post(number, Some(bytes), fd));
+            waiting.into_iter().for_each(|(bytes, fd)| self.links.post(number, Some(bytes), fd));
         }
         if let Some(connection) = self.links.connections.get_mut(&number) {
             connection.lasts = if wanted.is_none() { hello.wanted != 0 } else { true };
         }
         self.decide();
         if search.is_some() {
-            self.close_if_needless(number, hello.universe);
+            self.links.close_if_needless(number, hello.universe);
         }
         if let Some((asker, service)) = search {
             let to =

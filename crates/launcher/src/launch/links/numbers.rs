@@ -66,7 +66,7 @@ impl Launcher<'_> {
         self.handle_event(JobEvent::Met { ranks: size, name });
         self.links.jobs.insert(here, OtherJob { universe, first, size });
         // Some may have ended before.
-        self.post_to(universe, LinkMessage::Numbered { first, size }.encode(), None);
+        self.links.post_to(universe, LinkMessage::Numbered { first, size }.encode(), None);
         Ok(here + (number - first))
     }
 
@@ -80,7 +80,7 @@ impl Launcher<'_> {
             }
             let job = self.job.first_of(*number).zip(self.job.size_of(*number));
             let (first, size) = job.ok_or_else(|| self.why_gone(*number))?;
-            let (universe, place) = (self.universe, self.links.place());
+            let (universe, place) = (self.boot.job_id, self.links.place());
             Ok(ProcessName { universe, place, number: *number, first, size })
         };
         numbers.iter().map(name).collect()
@@ -90,7 +90,7 @@ impl Launcher<'_> {
     pub(in super::super) fn numbers(&mut self, names: &[ProcessName]) -> Result<Vec<u32>, String> {
         let mut numbers = Vec::with_capacity(names.len());
         for ProcessName { universe, place, number, first, size } in names.iter().copied() {
-            if universe == self.universe {
+            if universe == self.boot.job_id {
                 numbers.push(number);
                 continue;
             }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use super::super::launcher::{LAUNCHER_LISTENERS, Launcher};
 use super::claims::{self, Refused};
-use super::user;
+use super::{Links, user};
 
 /// The abstract name for a published name (a hash, FNV-1a, as it can be too long).
 fn service_name(service: &str) -> String {
@@ -13,6 +13,17 @@ fn service_name(service: &str) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("oxmpi.{}.name.{hash:016x}", user())
+}
+
+impl Links {
+    pub(in super::super) fn unpublish(&mut self, service: &str) {
+        self.names.remove(service);
+    }
+
+    /// Withdraws the names of a process that has ended.
+    pub(in super::super) fn forget_services(&mut self, owner: u32) {
+        self.names.retain(|_, (other, _)| *other != owner);
+    }
 }
 
 impl Launcher<'_> {
@@ -37,18 +48,9 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    pub(in super::super) fn unpublish_everywhere(&mut self, service: &str) {
-        self.links.names.remove(service);
-    }
-
     /// Searches for the launcher that has published a name.
     pub(in super::super) fn search(&mut self, asker: u32, service: &str) -> Result<(), String> {
         let found = self.call(&service_name(service), 0, Some((asker, service.to_string())));
         found.map(drop).map_err(|_| format!("nothing is published as '{service}'"))
-    }
-
-    /// Withdraws the names of a process that has ended.
-    pub(in super::super) fn forget_services(&mut self, owner: u32) {
-        self.links.names.retain(|_, (other, _)| *other != owner);
     }
 }
