@@ -234,7 +234,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<RequestId> {
         self.check_tag(tag)?;
         let from =
-            if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "dest")?) };
+            if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "source")?) };
         let error_context = comm.team.point_to_point;
         self.enter(|domain| {
             let Domain { lane, persistent, partitioned, .. } = domain;

@@ -68,9 +68,28 @@ pub(crate) fn entry(procedure: &Procedure, prefix: &str, f08: F08) -> String {
     } else {
         before + &plain
     };
+    let body = match kind_check(procedure) {
+        Some(check) if f08 == F08::Descriptors => format!("{check} else {{ {body} }}"),
+        _ => body,
+    };
     let name = format!("{prefix}{}_f08ts", procedure.name);
     let symbol = f08_symbol(procedure, prefix, f08, "_f08ts");
     format!("entry! {{ \"{symbol}_\" fn {name}({parameters}) {{ {body} }} }}\n")
+}
+
+/// Refuses elements of a longer kind than that of the module. Arguments for the root alone may be
+/// anything at other processes, and so may those without data.
+fn kind_check(procedure: &Procedure) -> Option<String> {
+    let facts = buffers(procedure).find_map(|buffer| {
+        let facts = &buffer.c?.argument;
+        (facts.kind.word == "buffer" && facts.at != Place::Root).then_some(facts)
+    })?;
+    let [.., count, of_type] = facts.of[..] else { panic!("{}", procedure.name) };
+    Some(format!(
+        "if let Some(of) = crate::kinds::longer_than(&*{}, *{of_type}) && (*{count}).whole() > 0 \
+         {{ put(ierror, crate::kinds::refuse_longer(\"{}\", of)) }}",
+        facts.name, procedure.name
+    ))
 }
 
 fn buffers(procedure: &Procedure) -> impl Iterator<Item = &FortranArgument> {

@@ -22,6 +22,7 @@
 
 mod creators;
 mod integers;
+mod kinds;
 
 include!("modules.rs");
 

@@ -141,7 +141,9 @@ impl FortranArgument {
         };
         // A compiler may take the address of an argument without TARGET for forgotten when the call
         // returns. GNU Fortran then drops assignments that a message of MPI_BOTTOM would read.
-        let is_remembered = is_asynchronous && self.is_f08_choice();
+        // The communicator of MPI_Comm_idup is stored when the request completes.
+        let is_stored_later = self.is_f08_choice() || self.name == "newcomm";
+        let is_remembered = is_asynchronous && is_stored_later;
         let more = if is_remembered { ", ASYNCHRONOUS, TARGET" } else { "" };
         let dimensions = match self.fortran_type {
             FortranType::Choice => "",
@@ -197,7 +199,7 @@ pub(super) fn types_module() -> String {
             let _ = writeln!(
                 text,
                 "    SUBROUTINE {prefix}{name}({order}, ierror)\n      IMPORT :: MPI_Status\n      \
-                 {from}\n      {to}\n      INTEGER, OPTIONAL, INTENT(INOUT) :: ierror\n    \
+                 {from}\n      {to}\n      {IERROR}\n    \
                  END SUBROUTINE {prefix}{name}"
             );
         }
@@ -205,6 +207,9 @@ pub(super) fn types_module() -> String {
     text += "  END INTERFACE\nEND MODULE mpi_f08_types\n";
     text
 }
+
+/// The last argument of procedures of module `mpi_f08`.
+pub(super) const IERROR: &str = "INTEGER, OPTIONAL, INTENT(INOUT) :: ierror";
 
 const F08_STATUS: &str = "TYPE(MPI_Status), INTENT(INOUT) :: f08_status";
 
@@ -275,7 +280,7 @@ pub(super) fn module() -> String {
     without += "    END SUBROUTINE MPI_F_sync_reg";
     with_descriptors(&mut text, &with, &without);
     text += "  END INTERFACE\n";
-    sizeof(&mut text, "INTEGER, OPTIONAL, INTENT(INOUT) :: ierror");
+    sizeof(&mut text, IERROR);
     text += "END MODULE mpi_f08\n";
     text
 }
@@ -327,7 +332,7 @@ fn interface(procedure: &Procedure, prefix: &str, has_descriptors: bool) -> Stri
         }
     }
     if procedure.has_ierror {
-        text += "      INTEGER, OPTIONAL, INTENT(INOUT) :: ierror\n";
+        let _ = writeln!(text, "      {IERROR}");
     }
     if let Some(result) = procedure.result {
         let _ = writeln!(text, "      {} :: {name}", result.text());

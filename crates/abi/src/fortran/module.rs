@@ -152,7 +152,7 @@ pub(super) fn sizeof(text: &mut String, ierror: &str) {
             if !is_everywhere {
                 let _ = writeln!(text, "!OXMPI IF {fortran_type}");
             }
-            let one = |end: &str, bound: &str| {
+            let one = |end: &str, bound: &str, ierror: &str| {
                 format!(
                     "    SUBROUTINE {name}_{suffix}{end}(x, size, ierror){bound}\n      \
                      IMPLICIT NONE\n      {fortran_type} :: x(..)\n      INTEGER :: size\n      \
@@ -160,13 +160,15 @@ pub(super) fn sizeof(text: &mut String, ierror: &str) {
                 )
             };
             match bytes {
-                // Not all compilers pass the length beside the descriptor.
+                // Not all compilers pass the length beside the descriptor. The symbol is global, so
+                // both modules have the same interface.
                 0 => {
                     let symbol = format!("{name}_{suffix}_f08ts").to_lowercase();
-                    f08::with_descriptors(text, &one("_f08ts", &f08::bound(&symbol)), &one("", ""));
+                    let with = one("_f08ts", &f08::bound(&symbol), f08::IERROR);
+                    f08::with_descriptors(text, &with, &one("", "", ierror));
                 }
                 _ => {
-                    let _ = writeln!(text, "{}", one("", ""));
+                    let _ = writeln!(text, "{}", one("", "", ierror));
                 }
             }
             if !is_everywhere {

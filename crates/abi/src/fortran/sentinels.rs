@@ -29,7 +29,7 @@ const fn integers(
 }
 
 const fn characters(name: &'static str, block: &'static str, dimensions: &'static str) -> Sentinel {
-    Sentinel { name, block, fortran_type: "CHARACTER*1", dimensions, bytes: 1 }
+    Sentinel { name, block, fortran_type: "CHARACTER", dimensions, bytes: 1 }
 }
 
 /// All special arguments.

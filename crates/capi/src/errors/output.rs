@@ -11,9 +11,9 @@ use std::time::Duration;
 /// The longest wait for Fortran's units: this thread or another one may be within an I/O statement.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// The units that programs name in OPEN; the standard output is one of them. flang's runtime has no
-/// function for all units.
-const UNITS: RangeInclusive<c_int> = 0..=99;
+/// The units that programs name in OPEN or get by NEWUNIT, which are -2, -3 and so on; the standard
+/// output is one of them. flang's runtime has no function for all units.
+const UNITS: RangeInclusive<c_int> = -1000..=9999;
 
 /// Flushes the streams of C, and the units of GNU Fortran and of flang.
 pub(super) fn flush() {
@@ -28,7 +28,8 @@ pub(super) fn flush() {
     // GNU Fortran would wait for ever.
     let flushing = thread::Builder::new().spawn(move || {
         if let Some(flush) = runtimes.0 {
-            // SAFETY: a null pointer means all units.
+            // SAFETY: a null pointer means all units from 0. A call for a unit of NEWUNIT could
+            // meet one of an internal file, which the runtime cannot flush.
             unsafe { flush(null()) };
         }
         if let Some(runtime) = runtimes.1 {

@@ -438,14 +438,14 @@ pub(crate) fn waitany(
         // SAFETY: the C program passes `count` handles, an integer, and a status or
         // MPI_STATUS_IGNORE.
         unsafe {
-            present(index, "indx")?;
+            present(index, "index")?;
             match library.process.wait_any(&handles(count, requests)?)? {
                 None => {
                     put_empty(status);
-                    put(index, abi::MPI_UNDEFINED, "indx")
+                    put(index, abi::MPI_UNDEFINED, "index")
                 }
                 Some((at, done)) => {
-                    put(index, at as c_int, "indx")?;
+                    put(index, at as c_int, "index")?;
                     single(done, finish(requests, at, status, &done), failed)
                 }
             }
@@ -466,21 +466,21 @@ pub(crate) fn testany(
         // SAFETY: the C program passes `count` handles, two integers, and a status or
         // MPI_STATUS_IGNORE.
         unsafe {
-            present(index, "indx")?;
+            present(index, "index")?;
             present(flag, "flag")?;
             match library.process.test_any(&handles(count, requests)?)? {
                 None => {
                     put_empty(status);
                     put(flag, 1, "flag")?;
-                    put(index, abi::MPI_UNDEFINED, "indx")
+                    put(index, abi::MPI_UNDEFINED, "index")
                 }
                 Some(None) => {
                     put(flag, 0, "flag")?;
-                    put(index, abi::MPI_UNDEFINED, "indx")
+                    put(index, abi::MPI_UNDEFINED, "index")
                 }
                 Some(Some((at, done))) => {
                     put(flag, 1, "flag")?;
-                    put(index, at as c_int, "indx")?;
+                    put(index, at as c_int, "index")?;
                     single(done, finish(requests, at, status, &done), failed)
                 }
             }

@@ -113,11 +113,11 @@ pub(crate) fn dims_create(_: &Running, nnodes: usize, dims: &mut [c_int]) -> Res
 pub(crate) fn graph_create(
     library: &Running,
     comm_old: &CommArgument,
-    indx: Result<&[c_int]>,
+    index: Result<&[c_int]>,
     edges: Result<&[c_int]>,
     _reorder: bool,
 ) -> Result<Option<Communicator>> {
-    library.process.graph_create(comm_old, Graph::new(indx?, edges?)?)
+    library.process.graph_create(comm_old, Graph::new(index?, edges?)?)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -192,13 +192,13 @@ pub(crate) fn graphdims_get(_: &Running, comm: &CommArgument) -> Result<(c_int, 
 pub(crate) fn graph_get(
     _: &Running,
     comm: &CommArgument,
-    indx: Places<c_int>,
+    index: Places<c_int>,
     edges: Places<c_int>,
 ) -> Result<()> {
     let graph = comm.graph()?;
-    check_room(indx.len(), graph.index().len(), "maxindex")?;
+    check_room(index.len(), graph.index().len(), "maxindex")?;
     check_room(edges.len(), graph.edges().len(), "maxedges")?;
-    indx.put(graph.index().iter().copied());
+    index.put(graph.index().iter().copied());
     edges.put(graph.edges().iter().map(|node| node.cast_signed()));
     Ok(())
 }
@@ -325,10 +325,10 @@ pub(crate) fn cart_map(
 pub(crate) fn graph_map(
     _: &Running,
     comm: &CommArgument,
-    indx: &[c_int],
+    index: &[c_int],
     edges: &[c_int],
 ) -> Result<c_int> {
-    let nodes = Graph::new(indx, edges)?.index().len();
+    let nodes = Graph::new(index, edges)?.index().len();
     check_graph_size(comm, nodes)?;
     let rank = comm.rank();
     Ok(if (rank as usize) < nodes { rank } else { abi::MPI_UNDEFINED })

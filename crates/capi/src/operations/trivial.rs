@@ -81,10 +81,10 @@ pub(crate) fn status_set_tag(status: *mut Status, tag: c_int) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn status_set_error(status: *mut Status, error: c_int) -> Result<()> {
+pub(crate) fn status_set_error(status: *mut Status, err: c_int) -> Result<()> {
     present(status, "status")?;
     // SAFETY: the C program passes a status, of which other fields may be uninitialised.
-    unsafe { (&raw mut (*status).error).write(error) };
+    unsafe { (&raw mut (*status).error).write(err) };
     Ok(())
 }
 

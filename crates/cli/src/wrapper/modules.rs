@@ -31,16 +31,21 @@ const SOURCE: &str = "share/oxmpi/mpi.f90";
 const DESCRIPTION: &str = "compiler.txt";
 
 /// Options that change default kinds or the target, by their beginnings: those of GCC, of Intel,
-/// flang and NVIDIA, of NAG, and of IBM.
+/// flang and NVIDIA, of NAG, and of IBM. GCC takes `--default-real-8` for `-fdefault-real-8`.
 #[rustfmt::skip] // a table
-const KIND_OPTIONS: [&str; 22] = [
-    "-fdefault-", "-finteger-4-", "-freal-4-", "-freal-8-", "-m32", "-m64", "-mx32", "-mabi=",
+const KIND_OPTIONS: [&str; 30] = [
+    "-fdefault-", "-fno-default-", "--default-", "--no-default-", "-finteger-4-", "--integer-4-",
+    "-freal-4-", "--real-4-", "-freal-8-", "--real-8-", "-m32", "-m64", "-mx32", "-mabi=",
     "-i2", "-i4", "-i8", "-r4", "-r8", "-r16", "-integer-size", "-real-size", "-double-size",
-    "-fpscomp", "-standard-semantics", "-q", "-kind=", "-double",
+    "-fpscomp", "-standard-semantics", "-Mr8", "-Mi8", "-q", "-kind=", "-double",
 ];
 
 /// Options that change the names of procedures and COMMON blocks.
-const NAME_OPTIONS: [&str; 3] = ["-fno-underscoring", "-assume nounderscore", "-names"];
+const NAME_OPTIONS: [&str; 3] = ["-fno-underscoring", "--no-underscoring", "-names"];
+
+/// Options of Intel's compiler whose value is the next argument.
+const OPTIONS_WITH_VALUE: [&str; 5] =
+    ["-assume", "-double-size", "-fpscomp", "-integer-size", "-real-size"];
 
 /// The file of a compiled directory with options for the compiler, one in each line.
 const OPTIONS: &str = "options.txt";
@@ -81,20 +86,17 @@ pub(super) fn made(
     let [program, first @ ..] = compiler else {
         return Err("the name of the compiler is empty".into());
     };
-    let args = &with_files(args);
-    let text = |arg: &OsString| arg.to_string_lossy().into_owned();
-    let has = |arg: &OsString, options: &[&str]| {
-        options.iter().any(|option| text(arg).starts_with(option))
-    };
-    if let Some(option) = args.iter().find(|arg| has(arg, &NAME_OPTIONS)) {
+    let args = with_files(&[first, args].concat());
+    let options = options(&args);
+    if let Some(option) = options.iter().find(|option| changes_names(option)) {
         return Err(format!(
             "{}: the library's special arguments (MPI_IN_PLACE, MPI_STATUS_IGNORE) have names with \
              an underscore behind them; leave the option out",
-            option.display()
+            shown(option)
         ));
     }
-    let kinds: Vec<OsString> =
-        first.iter().chain(args).filter(|arg| has(arg, &KIND_OPTIONS)).cloned().collect();
+    let kinds = options.into_iter().filter(|option| begins(option, &KIND_OPTIONS));
+    let kinds: Vec<OsString> = kinds.flatten().cloned().collect();
     let mut command = Command::new(program);
     command.args(first).arg("--version").stdin(Stdio::null());
     let version = command.output().map_err(|error| missing(program, from, &error))?;
@@ -168,6 +170,29 @@ pub(super) fn made(
     Err(format!(
         "there is no place for the compiled modules ({failure}); XDG_CACHE_HOME=DIR names one"
     ))
+}
+
+/// The arguments, each option with its value.
+fn options(args: &[OsString]) -> Vec<&[OsString]> {
+    let (mut all, mut rest) = (Vec::new(), args);
+    while let Some(first) = rest.first() {
+        let has_value = rest.len() > 1 && OPTIONS_WITH_VALUE.iter().any(|option| first == option);
+        let (option, others) = rest.split_at(if has_value { 2 } else { 1 });
+        all.push(option);
+        rest = others;
+    }
+    all
+}
+
+fn begins(option: &[OsString], beginnings: &[&str]) -> bool {
+    let text = shown(option);
+    beginnings.iter().any(|beginning| text.starts_with(beginning))
+}
+
+/// The value of `-assume` is a list.
+fn changes_names(option: &[OsString]) -> bool {
+    begins(option, &NAME_OPTIONS)
+        || begins(option, &["-assume"]) && shown(option).contains("nounderscore")
 }
 
 /// The arguments, with the words of the files that they name (`@FILE`) behind them.
@@ -496,6 +521,19 @@ impl ModuleBuild<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_for_kinds_are_found_with_their_values() {
+        let args = ["-O2", "-real-size", "64", "-assume", "byterecl", "-fno-default-real-8"];
+        let args = args.map(OsString::from);
+        let all = options(&args);
+        let is_kind = |option: &&[OsString]| begins(option, &KIND_OPTIONS);
+        let kinds: Vec<_> = all.iter().copied().filter(is_kind).collect();
+        assert_eq!(kinds, [&args[1..3], &args[5..]]);
+        assert!(!all.iter().any(|option| changes_names(option)));
+        let names = ["-assume", "byterecl,nounderscore"].map(OsString::from);
+        assert!(changes_names(options(&names)[0]));
+    }
 
     #[test]
     fn abandoned_directories_are_removed_and_results_can_be_read() {

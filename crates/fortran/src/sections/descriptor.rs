@@ -22,7 +22,7 @@ pub(crate) struct ArrayDescriptor {
     element_bytes: usize,
     _version: c_int,
     rank: u8,
-    _kind: [u8; 3],
+    element_type: [u8; 3],
     dimensions: [ArrayDimension; 0],
 }
 
@@ -40,6 +40,12 @@ impl ArrayDescriptor {
 
     pub(crate) fn element_bytes(&self) -> i64 {
         i64::try_from(self.element_bytes).unwrap_or(i64::MAX)
+    }
+
+    /// The attribute, the type and its kind of GNU Fortran; the type, the attribute and more of
+    /// flang.
+    pub(crate) fn element_type(&self) -> [u8; 3] {
+        self.element_type
     }
 
     #[inline(always)]

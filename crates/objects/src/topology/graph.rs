@@ -61,7 +61,7 @@ pub fn check_index(index: &[i32]) -> Result<()> {
     for (at, end) in index.iter().enumerate() {
         if *end < before {
             let text =
-                format!("indx[{at}] is {end}; it must not be below the one before, {before}");
+                format!("index[{at}] is {end}; it must not be below the one before, {before}");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
         before = *end;

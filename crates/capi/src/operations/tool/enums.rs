@@ -26,7 +26,7 @@ pub(crate) fn t_enum_get_info(enumtype: TEnum) -> Result<(c_int, &'static str)> 
     Ok((one.items.len() as c_int, &one.name))
 }
 
-pub(crate) fn t_enum_get_item(enumtype: TEnum, indx: c_int) -> Result<(c_int, &'static str)> {
-    let (number, text) = at(&enumeration(enumtype)?.items, indx)?;
+pub(crate) fn t_enum_get_item(enumtype: TEnum, index: c_int) -> Result<(c_int, &'static str)> {
+    let (number, text) = at(&enumeration(enumtype)?.items, index)?;
     Ok((*number, text))
 }

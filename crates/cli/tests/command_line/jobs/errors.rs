@@ -51,13 +51,17 @@ const WRITES: &str = "
 program writes
   use mpi
   implicit none
-  integer :: ierror
+  integer :: ierror, new
   character(len=10) :: place
   call get_command_argument(1, place)
   call MPI_Init(ierror)
   open(unit=7, file='unit_7')
+  open(unit=9999, file='unit_9999')
+  open(newunit=new, file='new_unit')
   write(*, '(a)') 'on the screen'
   write(7, '(a)') 'in the file'
+  write(9999, '(a)') 'in another file'
+  write(new, '(a)') 'in a third file'
   if (place == 'inside') write(7, *) aborted()
   ierror = aborted()
 contains
@@ -78,9 +82,18 @@ fn an_abort_loses_nothing_that_fortran_has_written() {
         std::fs::copy(made, p.path("writes")).unwrap();
         let outcome = p.run(1, &[], "writes", &["behind"]);
         outcome.reports(3, "rank 0 (pid ");
-        let file = std::fs::read_to_string(p.path("unit_7")).unwrap();
-        let written = (outcome.out.as_str(), file.as_str());
-        assert_eq!(written, ("on the screen\n", "in the file\n"), "{compiler}");
+        assert_eq!(outcome.out, "on the screen\n", "{compiler}");
+        let files = [
+            ("unit_7", "in the file\n"),
+            ("unit_9999", "in another file\n"),
+            ("new_unit", "in a third file\n"),
+        ];
+        // The runtime of GNU Fortran cannot flush the units of NEWUNIT.
+        let count = if compiler == "gfortran" { 2 } else { 3 };
+        for (file, text) in &files[..count] {
+            let written = std::fs::read_to_string(p.path(file)).unwrap();
+            assert_eq!(written, *text, "{compiler}: {file}");
+        }
         // The call cannot get the unit.
         p.run(1, &[], "writes", &["inside"]).reports(3, "rank 0 (pid ");
     }
