@@ -259,6 +259,13 @@ fn a_program_that_names_its_library_opens_none_of_another_abi() {
 }
 
 #[test]
+fn the_text_of_the_version_is_that_of_the_user() {
+    let p = compile_opener();
+    let text = ["--mca", "mpi_library_version", "MPICH Version: 4.1.0"];
+    p.run(2, &text, "opener", &[]).is_fine(2, "2 ranks, MPICH Version: 4.1.0");
+}
+
+#[test]
 fn a_process_with_two_interfaces_of_mpi_is_refused() {
     let p = compile(&[]);
     let text =
