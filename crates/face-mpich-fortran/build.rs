@@ -1,12 +1,12 @@
 //! Writes the entry points of the library from the table of functions.
 
-use oxmpi_abi::fortran::F08_HANDLES;
+use oxmpi_abi::fortran::{F08_HANDLES, Procedure, f08_procedures};
 use oxmpi_face_build::FortranFace;
 use oxmpi_fortran_build::{F08, SpecialVariable};
 
 /// Variables of module `mpi_f08`, each of which is one special argument. The names are those of GNU
 /// Fortran.
-const VARIABLES: [(&str, &str, usize); 9] = [
+const VARIABLES: [(&str, &str, usize); 10] = [
     ("MPI_BOTTOM", "MPIR_F08_MPI_BOTTOM", 4),
     ("MPI_IN_PLACE", "MPIR_F08_MPI_IN_PLACE", 4),
     ("MPI_STATUS_IGNORE", "MPIR_F08_MPI_STATUS_IGNORE_OBJ", 20),
@@ -16,12 +16,17 @@ const VARIABLES: [(&str, &str, usize); 9] = [
     ("MPI_ERRCODES_IGNORE", "__mpi_f08_link_constants_MOD_mpi_errcodes_ignore", 4),
     ("MPI_UNWEIGHTED", "__mpi_f08_link_constants_MOD_mpi_unweighted", 4),
     ("MPI_WEIGHTS_EMPTY", "__mpi_f08_link_constants_MOD_mpi_weights_empty", 4),
+    ("MPI_BUFFER_AUTOMATIC", "__mpi_f08_link_constants_MOD_mpi_buffer_automatic", 4),
 ];
 
 /// The procedures of MPI_SIZEOF in module `mpi`, for scalars, and the sizes. Those for arrays end
 /// with `v`.
-const SIZES: [(&str, usize); 9] =
-    [("ch", 1), ("cx", 8), ("d", 8), ("i", 4), ("i1", 1), ("i2", 2), ("i8", 8), ("l", 4), ("r", 4)];
+#[rustfmt::skip] // a table
+const SIZES: [(&str, usize); 16] = [
+    ("ch", 1), ("cx", 8), ("d", 8), ("i", 4), ("i1", 1), ("i2", 2), ("i8", 8), ("l", 4), ("r", 4),
+    // Since 4.2 the names have the sizes.
+    ("ch1", 1), ("cx8", 8), ("cx16", 16), ("i4", 4), ("l4", 4), ("r4", 4), ("r8", 8),
+];
 
 /// Those in module `mpi_f08`.
 const F08_SIZES: [(&str, usize); 12] = [
@@ -39,6 +44,20 @@ const F08_SIZES: [(&str, usize); 12] = [
     ("xreal128", 16),
 ];
 
+/// The names since 4.2 of the procedures of module `mpi_f08` with large counts.
+fn large_names() -> impl Iterator<Item = (String, String)> {
+    let plain = |procedure: &Procedure| {
+        let plain = procedure.name.strip_prefix("MPI_")?.strip_suffix("_c")?;
+        Some((plain.to_lowercase(), if procedure.has_choice() { "_f08ts" } else { "_f08" }))
+    };
+    let names = |(plain, end): (String, &'static str)| {
+        ["mpi", "pmpir"].map(|prefix| {
+            (format!("{prefix}_{plain}{end}_large_"), format!("{prefix}_{plain}_c{end}_"))
+        })
+    };
+    f08_procedures().iter().filter_map(plain).flat_map(names)
+}
+
 /// The COMMON blocks of its `mpif.h`, and the variables of module `mpi_f08`.
 fn special() -> Vec<SpecialVariable> {
     let block = |symbol, bytes, arguments: &[_]| {
@@ -52,6 +71,7 @@ fn special() -> Vec<SpecialVariable> {
         block("mpiprivc_", 2, &[("MPI_ARGVS_NULL", 0), ("MPI_ARGV_NULL", 1)]),
         block("mpifcmb5_", 4, &[("MPI_UNWEIGHTED", 0)]),
         block("mpifcmb9_", 4, &[("MPI_WEIGHTS_EMPTY", 0)]),
+        block("mpifcmba_", 4, &[("MPI_BUFFER_AUTOMATIC", 0)]),
     ];
     let variables = VARIABLES.map(|(name, symbol, bytes)| SpecialVariable::of(name, symbol, bytes));
     blocks.into_iter().chain(variables).collect()
@@ -83,7 +103,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         f08: F08::GnuDescriptors,
         operators: &operators.collect::<Vec<_>>(),
         sizes: &sizes.chain(f08_sizes).collect::<Vec<_>>(),
-        aliases: &aliases,
+        aliases: &aliases.into_iter().chain(large_names()).collect::<Vec<_>>(),
         exports: &[
             "mpi_*",
             "pmpi_*",

@@ -35,10 +35,13 @@ const SIZES: [(&str, usize); 12] = [
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let operators = F08_HANDLES.iter().flat_map(|handle| {
-        let word = handle.trim_start_matches("MPI_").to_lowercase();
-        let name = |end| format!("__mpi_f08_types_MOD_ompi_{word}_op_{end}");
-        [(name("eq"), true), (name("ne"), false)]
+    // Open MPI 5 has them in another module.
+    let operators = ["mpi_f08_types", "mpi_types"].into_iter().flat_map(|module| {
+        F08_HANDLES.iter().flat_map(move |handle| {
+            let word = handle.trim_start_matches("MPI_").to_lowercase();
+            let name = |end| format!("__{module}_MOD_ompi_{word}_op_{end}");
+            [(name("eq"), true), (name("ne"), false)]
+        })
     });
     // A procedure for each rank.
     let ranks: Vec<_> =
@@ -62,6 +65,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             [(of.clone(), format!("{older}_")), (of, format!("{older}_f08_"))]
         })
     });
+    let of_statuses = ["mpi_status_f2f08_", "mpi_status_f082f_"]
+        .map(|name| (name.to_owned(), format!("{name}f08_")));
     oxmpi_face_build::write_fortran(&FortranFace {
         constants: oxmpi_abi::foreign::OPEN_MPI,
         soname: "libmpi_mpifh.so.40",
@@ -70,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         f08: F08::Addresses,
         operators: &operators.collect::<Vec<_>>(),
         sizes: &sizes.collect::<Vec<_>>(),
-        aliases: &aliases.collect::<Vec<_>>(),
+        aliases: &aliases.chain(of_statuses).collect::<Vec<_>>(),
         exports: &["mpi_*", "pmpi_*", "mpix_*", "pmpix_*", "MPI_*", "PMPI_*", "__mpi_*"],
     })
 }

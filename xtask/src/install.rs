@@ -15,6 +15,7 @@
 //!                             libmpichfort.so.12
 //! lib/libmpi_mpifh.so.40      for Fortran programs built for Open MPI, with links for its modules
 //! lib/oxmpi/modules           Fortran modules that mpifort has compiled, a directory each
+//! lib/oxmpi/ranks/libmpi.so   a link to libmpi.so.40 for ranks that open a library of this name
 //! include/mpi.h               generated from the tables of crates/abi
 //! include/mpi-ext.h           functions beyond MPI-5.0, from the same tables
 //! include/mpif.h              for Fortran, from the same tables
@@ -54,6 +55,9 @@ const PROGRAM_LINKS: [&str; 19] = [
 ];
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
+/// The library that ranks find by the name `libmpi.so`. Programs that open it know the ABI of Open
+/// MPI, but not that of MPI-5.0, which the same name in `lib` has for linkers.
+const LIBRARY_OF_RANKS: (&str, &str) = ("lib/oxmpi/ranks/libmpi.so", "../../libmpi.so.40");
 const FORTRAN_LIBRARY: &str = "libmpifort_oxmpi.so.1";
 const FORTRAN_LIBRARY_LINK: &str = "libmpifort_oxmpi.so";
 
@@ -217,8 +221,16 @@ pub(crate) fn install(prefix: &Path, build: Build<'_>) -> Result<(), Failure> {
     let built = build.run()?;
     let copy = |from: &Path, to: &Path| copy(from, to, build.keeps_debug);
     let mut manifest = Manifest::open(prefix);
-    let directories =
-        ["bin", "lib", "lib/pkgconfig", "lib/oxmpi/modules", "include", "include/compat", "etc"];
+    let directories = [
+        "bin",
+        "lib",
+        "lib/pkgconfig",
+        "lib/oxmpi/modules",
+        "lib/oxmpi/ranks",
+        "include",
+        "include/compat",
+        "etc",
+    ];
     for directory in directories.into_iter().chain(SHARED_DIRECTORIES) {
         manifest.directory(directory)?;
     }
@@ -236,6 +248,9 @@ pub(crate) fn install(prefix: &Path, build: Build<'_>) -> Result<(), Failure> {
             manifest.file(&format!("lib/{name}"));
         }
     }
+    let (name, target) = LIBRARY_OF_RANKS;
+    link(target, &prefix.join(name))?;
+    manifest.file(name);
     manifest.file("bin/oxmpi");
     manifest.file(&format!("lib/{LIBRARY}"));
     for name in PROGRAM_LINKS {

@@ -148,7 +148,7 @@ enum Replacement {
     Text(String),
     Program(String),
     /// A library without symbols that needs the target of the link. It is found by programs that
-    /// need the name of the link, and by dlopen(3).
+    /// need the name of the link, and by dlopen(3). The target is a path from the link.
     Library(String),
     Copy,
 }
@@ -166,7 +166,7 @@ impl Replacement {
         if let Some(section) = directory.strip_prefix("share/man/") {
             return Replacement::Text(format!(".so {section}/{target}\n"));
         }
-        match (file.ends_with(".so"), file.contains(".so.")) {
+        match (directory == "lib" && file.ends_with(".so"), target.contains(".so.")) {
             // The name for linkers. mpi4py opens libmpi.so, libmpi.so.12 and so on, and takes the
             // first one that is a library: libmpi.so must not be one of the standard ABI, for which
             // the wheel of mpi4py has no module.
@@ -195,13 +195,14 @@ fn link_stub(link: &Path, to: &Path, target: &str) -> Result<(), Failure> {
     let (Some(directory), Some(name)) = (link.parent(), link.file_name()) else {
         return Err(Failure::new(format!("{} is no link in a directory", link.display())));
     };
+    let (from, file) = target.rsplit_once('/').unwrap_or((".", target));
     Run::new("cc")
-        .args(["-shared", "-nostdlib", "-Wl,--no-as-needed,--enable-new-dtags,-rpath,$ORIGIN"])
-        .args([format!("-Wl,-soname,{}", name.display()), format!("-l:{target}")])
-        .args(["-s", "-o"])
+        .args(["-shared", "-nostdlib", "-Wl,--no-as-needed,--enable-new-dtags"])
+        .args([format!("-Wl,-rpath,$ORIGIN/{from}"), format!("-Wl,-soname,{}", name.display())])
+        .args([format!("-l:{file}"), "-s".to_owned(), "-o".to_owned()])
         .arg(to)
         .arg("-L")
-        .arg(directory)
+        .arg(directory.join(from))
         .output()
         .map(|_| ())
 }
@@ -233,6 +234,11 @@ mod tests {
         for (name, target, expected) in [
             ("lib/libmpi.so", "libmpi_abi.so.1", text("INPUT(libmpi_abi.so.1)\n")),
             ("lib/libmpich.so.12", "libmpi.so.12", Replacement::Library("libmpi.so.12".into())),
+            (
+                "lib/oxmpi/ranks/libmpi.so",
+                "../../libmpi.so.40",
+                Replacement::Library("../../libmpi.so.40".into()),
+            ),
             ("share/man/man3/PMPI_Send.3", "MPI_Send.3", text(".so man3/MPI_Send.3\n")),
             ("lib/pkgconfig/mpi.pc", "oxmpi.pc", Replacement::Copy),
         ] {

@@ -6,7 +6,7 @@ use crate::convert::*;
 use crate::handles::*;
 use crate::special::*;
 use crate::statuses::*;
-use crate::{by_hand, core};
+use crate::{aliases, by_hand, core};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::*;
 use oxmpi_foreign::EndsPanics;

@@ -3,6 +3,7 @@
 mod callbacks;
 mod convert;
 mod failures;
+mod fortran_statuses;
 mod functions;
 mod interface;
 mod kinds;

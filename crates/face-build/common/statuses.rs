@@ -14,7 +14,7 @@ pub(crate) const UNWRITTEN: Status =
     Status { source: NOT_WRITTEN, tag: NOT_WRITTEN, error: NOT_WRITTEN, internal: [0; 5] };
 
 #[inline(always)]
-fn is_ignored(status: *const ForeignStatus) -> bool {
+pub(crate) fn is_ignored(status: *const ForeignStatus) -> bool {
     status.is_null() || status.addr().cast_signed() == FOREIGN_STATUS_IGNORE
 }
 

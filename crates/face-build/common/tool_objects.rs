@@ -8,7 +8,7 @@ use crate::handles::*;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{TCvarHandle, TEventRegistration, TPvarHandle, TPvarSession};
 use std::ffi::{c_int, c_void};
-use std::ptr;
+use std::ptr::{self, null_mut};
 
 /// The address of the object's handle for the C function, which reads it. `own` has the handle.
 unsafe fn object_in(bind: c_int, object: *mut c_void, own: &mut usize) -> *mut c_void {
@@ -40,22 +40,12 @@ pub(crate) unsafe fn MPI_T_cvar_handle_alloc(
     handle: *mut TCvarHandle,
     count: *mut c_int,
 ) -> c_int {
-    let no = ptr::null_mut();
+    let (no, text, kind, values) = (null_mut(), null_mut(), null_mut(), null_mut());
     let (mut bind, mut own) = (abi::MPI_T_BIND_NO_OBJECT, 0);
     unsafe {
         // The call below reports a bad index.
-        core!(MPI_T_cvar_get_info)(
-            index,
-            ptr::null_mut(),
-            no,
-            no,
-            ptr::null_mut(),
-            ptr::null_mut(),
-            ptr::null_mut(),
-            no,
-            &mut bind,
-            no,
-        );
+        let get = core!(MPI_T_cvar_get_info);
+        get(index, text, no, no, kind, values, text, no, &mut bind, no);
         let object = object_in(bind, object, &mut own);
         code_out(core!(MPI_T_cvar_handle_alloc)(index, object, handle, count))
     }
@@ -68,25 +58,12 @@ pub(crate) unsafe fn MPI_T_pvar_handle_alloc(
     handle: *mut TPvarHandle,
     count: *mut c_int,
 ) -> c_int {
-    let no = ptr::null_mut();
+    let (no, text, kind, values) = (null_mut(), null_mut(), null_mut(), null_mut());
     let (mut bind, mut own) = (abi::MPI_T_BIND_NO_OBJECT, 0);
     unsafe {
         // The call below reports a bad index.
-        core!(MPI_T_pvar_get_info)(
-            index,
-            ptr::null_mut(),
-            no,
-            no,
-            no,
-            ptr::null_mut(),
-            ptr::null_mut(),
-            ptr::null_mut(),
-            no,
-            &mut bind,
-            no,
-            no,
-            no,
-        );
+        let get = core!(MPI_T_pvar_get_info);
+        get(index, text, no, no, no, kind, values, text, no, &mut bind, no, no, no);
         let object = object_in(bind, object, &mut own);
         code_out(core!(MPI_T_pvar_handle_alloc)(session, index, object, handle, count))
     }
@@ -98,24 +75,13 @@ pub(crate) unsafe fn MPI_T_event_handle_alloc(
     info: info::Foreign,
     registration: *mut TEventRegistration,
 ) -> c_int {
-    let no = ptr::null_mut();
+    let (no, text, kinds, places) = (null_mut(), null_mut(), null_mut(), null_mut());
+    let values = null_mut();
     let (mut bind, mut own) = (abi::MPI_T_BIND_NO_OBJECT, 0);
     unsafe {
         // The call below reports a bad index.
-        core!(MPI_T_event_get_info)(
-            index,
-            ptr::null_mut(),
-            no,
-            no,
-            ptr::null_mut(),
-            ptr::null_mut(),
-            no,
-            ptr::null_mut(),
-            ptr::null_mut(),
-            ptr::null_mut(),
-            no,
-            &mut bind,
-        );
+        let get = core!(MPI_T_event_get_info);
+        get(index, text, no, no, kinds, places, no, values, null_mut(), text, no, &mut bind);
         let object = object_in(bind, object, &mut own);
         let info = info::input(info);
         code_out(core!(MPI_T_event_handle_alloc)(index, object, info, registration))

@@ -48,7 +48,7 @@ pub(crate) const CHOICES: [(&str, &[&str]); 19] = [
     ("whence", &["MPI_SEEK_"]),
     ("lock_type", &["MPI_LOCK_"]),
     ("topology", &["MPI_CART", "MPI_GRAPH", "MPI_DIST_GRAPH", "MPI_UNDEFINED"]),
-    ("split_type", &["MPI_COMM_TYPE_", "MPI_UNDEFINED"]),
+    ("split_type", &["MPI_COMM_TYPE_", "OMPI_COMM_TYPE_", "MPI_UNDEFINED"]),
     (
         "array_of_distribs",
         &["MPI_DISTRIBUTE_BLOCK", "MPI_DISTRIBUTE_CYCLIC", "MPI_DISTRIBUTE_NONE"],

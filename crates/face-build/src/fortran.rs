@@ -78,7 +78,8 @@ pub fn write_fortran(face: &FortranFace<'_>) -> Result<(), Box<dyn Error>> {
         soname: face.soname,
         handles: HandleKind::Standard,
         by_hand: &[],
-        missing: &[],
+        other_name: |_| None,
+        ignored_statuses: &[],
         exports: &[],
     };
     let called: Vec<_> = functions().iter().filter(|function| is_called(function)).collect();

@@ -35,7 +35,11 @@ pub(crate) fn text(function: &Function, face: &Face, all: &[ForeignConstant]) ->
         let mut body = Body { all, ..Body::default() };
         body.of(function)
     };
-    format!("face! {{ fn {name}({}) -> {result} {{ {body} }} }}\n", parameters.join(", "))
+    let other = (face.other_name)(function).map_or(String::new(), |other| {
+        format!("aliases! {{ \"{other}\" => \"P{name}\"; \"P{other}\" => \"P{name}\"; }}\n")
+    });
+    let parameters = parameters.join(", ");
+    format!("face! {{ fn {name}({parameters}) -> {result} {{ {body} }} }}\n{other}")
 }
 
 /// The Rust type of a parameter in the other ABI.

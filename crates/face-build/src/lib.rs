@@ -39,8 +39,11 @@ pub struct Face {
     pub handles: HandleKind,
     /// Functions whose bodies the crate writes by hand, as `by_hand::MPI_X`.
     pub by_hand: &'static [&'static str],
-    /// Functions that the other ABI lacks, besides those of the standard ABI's version and Fortran.
-    pub missing: &'static [&'static str],
+    /// Another name that programs of the other ABI have for a function.
+    pub other_name: fn(&Function) -> Option<String>,
+    /// The variables with the addresses of Fortran's MPI_STATUS_IGNORE and its like, and where the
+    /// Fortran program or its library has them: a symbol, and perhaps a number of bytes to add.
+    pub ignored_statuses: &'static [(&'static str, &'static str)],
     /// Names of symbols to export besides those of MPI, which may end with an asterisk.
     pub exports: &'static [&'static str],
 }
@@ -116,7 +119,6 @@ impl Face {
         let is_integer = name.ends_with("_toint") || name.ends_with("_fromint");
         (!function.is_extension() || EXTENSIONS.contains(&name))
             && !OF_STANDARD_ABI.contains(&name)
-            && !self.missing.contains(&name)
             && (has_integers || !is_integer)
     }
 
@@ -150,6 +152,7 @@ pub fn write(face: &Face) -> Result<(), Box<dyn Error>> {
         .filter(|function| face.has(function))
         .map(|function| function::text(function, face, &all))
         .collect();
+    let text = text + &objects::ignored_statuses(face.ignored_statuses);
     fs::write(out.join("functions.rs"), text)?;
     let exports = ["MPI_*", "PMPI_*", "MPIX_*", "PMPIX_*"].iter().chain(face.exports);
     link_arguments(out, face.soname, &exports.copied().collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! The objects whose addresses are handles.
+//! The objects whose addresses are handles, and variables with addresses in Fortran programs.
 
 use std::fmt::Write;
 
@@ -29,6 +29,21 @@ pub(crate) fn text(all: &[ForeignObject]) -> String {
         all.len()
     );
     text
+}
+
+/// The definitions of variables with the addresses of Fortran's MPI_STATUS_IGNORE and its like.
+///
+/// The symbols are weak: a variable is zero, or the number of bytes, in a process without Fortran.
+pub(crate) fn ignored_statuses(all: &[(&str, &str)]) -> String {
+    let definition = |(name, place): &(&str, &str)| {
+        let symbol = place.split(' ').next().unwrap_or(place);
+        format!(
+            "::std::arch::global_asm!(\".pushsection .data.rel.ro.{name}, \\\"aw\\\"\", \
+             \".balign 8\", \".weak {symbol}\", \".globl {name}\", \".type {name}, @object\", \
+             \".size {name}, 8\", \"{name}: .quad {place}\", \".popsection\");\n"
+        )
+    };
+    all.iter().map(definition).collect()
 }
 
 fn entry(object: &ForeignObject) -> String {

@@ -27,8 +27,8 @@ include!("../../face-build/fortran/modules.rs");
 /// The name of this library.
 const SONAME: &str = "libmpifort.so.12";
 
-/// The names of the library for C programs of this ABI.
-const C_LIBRARIES: &[&str] = &["libmpi.so.12", "libmpich.so.12"];
+/// The file of the library for C programs of this ABI.
+const C_LIBRARY: &str = "libmpi.so.12";
 
 /// The version of MPI whose constants this ABI has.
 const VERSION: (c_int, c_int) = (4, 1);

@@ -1,12 +1,10 @@
-//! Functions of the other ABI beyond the standard: conversions for Fortran, and predefined
-//! functions.
+//! Functions of the other ABI beyond the standard: predefined functions, and which accelerators'
+//! memory the library takes.
 #![allow(non_snake_case)]
 
 use crate::aliases;
 use crate::convert::*;
-use crate::files;
-use crate::handles::*;
-use crate::statuses::*;
+use crate::core;
 use oxmpi_abi::constants as abi;
 use std::ffi::{c_int, c_void};
 
@@ -24,31 +22,25 @@ unsafe extern "C" fn MPIR_Dup_fn(
     0
 }
 
-/// A file in Fortran is an integer of the library.
-#[unsafe(export_name = "PMPI_File_c2f")]
-unsafe extern "C" fn file_c2f(file: file::Foreign) -> c_int {
-    unsafe { files::MPI_File_toint(file) }
+/// The memory of accelerators of AMD and Intel is no buffer.
+#[unsafe(export_name = "PMPIX_Query_hip_support")]
+extern "C" fn MPIX_Query_hip_support() -> c_int {
+    0
 }
 
-#[unsafe(export_name = "PMPI_File_f2c")]
-unsafe extern "C" fn file_f2c(file: c_int) -> file::Foreign {
-    unsafe { files::MPI_File_fromint(file) }
-}
-
-/// The status of Fortran has the five integers of C.
-#[unsafe(export_name = "PMPI_Status_c2f")]
-unsafe extern "C" fn status_c2f(from: *const ForeignStatus, to: *mut ForeignStatus) -> c_int {
-    if from.is_null() || to.is_null() {
+/// Whether buffers may be in the memory of accelerators of NVIDIA (0), Intel (1) or AMD (2).
+#[unsafe(export_name = "PMPIX_GPU_query_support")]
+unsafe extern "C-unwind" fn MPIX_GPU_query_support(kind: c_int, is_supported: *mut c_int) -> c_int {
+    if is_supported.is_null() || !(0..=2).contains(&kind) {
         return code_out(abi::MPI_ERR_ARG);
     }
-    unsafe { *to = *from };
+    unsafe { *is_supported = if kind == 0 { core!(MPIX_Query_cuda_support)() } else { 0 } };
     0
 }
 
 aliases! {
-    "MPI_File_c2f" => "PMPI_File_c2f";
-    "MPI_File_f2c" => "PMPI_File_f2c";
-    "MPI_Status_c2f" => "PMPI_Status_c2f";
-    "MPI_Status_f2c" => "PMPI_Status_c2f";
-    "PMPI_Status_f2c" => "PMPI_Status_c2f";
+    "MPIX_Query_hip_support" => "PMPIX_Query_hip_support";
+    "MPIX_Query_ze_support" => "PMPIX_Query_hip_support";
+    "PMPIX_Query_ze_support" => "PMPIX_Query_hip_support";
+    "MPIX_GPU_query_support" => "PMPIX_GPU_query_support";
 }

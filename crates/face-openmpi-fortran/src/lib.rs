@@ -24,8 +24,8 @@ include!("../../face-build/fortran/modules.rs");
 /// The name of this library.
 const SONAME: &str = "libmpi_mpifh.so.40";
 
-/// The names of the library for C programs of this ABI.
-const C_LIBRARIES: &[&str] = &["libmpi.so.40"];
+/// The file of the library for C programs of this ABI.
+const C_LIBRARY: &str = "libmpi.so.40";
 
 /// The version of MPI whose constants this ABI has.
 const VERSION: (c_int, c_int) = (4, 0);

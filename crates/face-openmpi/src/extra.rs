@@ -1,15 +1,13 @@
 //! Functions of Open MPI beyond the standard: conversions for Fortran, predefined functions, and
-//! older names.
+//! which accelerators' memory the library takes.
 #![allow(non_snake_case)]
 
 use crate::convert::*;
 use crate::handles::*;
 use crate::objects;
-use crate::statuses::*;
 use crate::{aliases, core};
-use oxmpi_abi::constants as abi;
 use oxmpi_foreign::EndsPanics;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 macro_rules! integers {
     ($($word:ident $kind:literal $c2f:literal $to:ident $f2c:literal $from:ident;)*) => { $(
@@ -52,34 +50,6 @@ integers! {
     win 10 "PMPI_Win_c2f" MPI_Win_toint "PMPI_Win_f2c" MPI_Win_fromint;
 }
 
-/// The statuses of Fortran have the bytes of those of C.
-#[unsafe(export_name = "PMPI_Status_c2f")]
-unsafe extern "C" fn status_c2f(from: *const ForeignStatus, to: *mut ForeignStatus) -> c_int {
-    if from.is_null() || to.is_null() {
-        return code_out(abi::MPI_ERR_ARG);
-    }
-    unsafe { *to = *from };
-    0
-}
-
-/// A pointer variable of the program's header.
-#[repr(transparent)]
-struct SentinelVariable(*const [c_int; 6]);
-
-// SAFETY: the variable never changes.
-unsafe impl Sync for SentinelVariable {}
-
-static FORTRAN_STATUS: [c_int; 6] = [0; 6];
-
-#[unsafe(no_mangle)]
-static MPI_F_STATUS_IGNORE: SentinelVariable = SentinelVariable(&raw const FORTRAN_STATUS);
-#[unsafe(no_mangle)]
-static MPI_F_STATUSES_IGNORE: SentinelVariable = SentinelVariable(&raw const FORTRAN_STATUS);
-#[unsafe(no_mangle)]
-static MPI_F08_STATUS_IGNORE: SentinelVariable = SentinelVariable(&raw const FORTRAN_STATUS);
-#[unsafe(no_mangle)]
-static MPI_F08_STATUSES_IGNORE: SentinelVariable = SentinelVariable(&raw const FORTRAN_STATUS);
-
 /// MPI_NULL_COPY_FN and its like: the attribute is not copied.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn OMPI_C_MPI_NULL_COPY_FN(
@@ -119,7 +89,33 @@ extern "C" fn OMPI_C_MPI_NULL_DELETE_FN(
     0
 }
 
+/// MPI_Init_thread. NEURON and other programs know Open MPI by this symbol.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn ompi_mpi_init(
+    _: c_int,
+    _: *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+    _: bool,
+) -> c_int {
+    let ends = EndsPanics;
+    let mut granted = NOT_STORED;
+    let (required, no) = (required_in(required), std::ptr::null_mut());
+    let place = number_place(provided, &mut granted);
+    let code = unsafe { core!(MPI_Init_thread)(no, no.cast(), required, place) };
+    unsafe { number_out(provided, granted, provided_out) };
+    std::mem::forget(ends);
+    code_out(code)
+}
+
+/// The memory of AMD's accelerators is no buffer.
+#[unsafe(export_name = "PMPIX_Query_rocm_support")]
+extern "C" fn MPIX_Query_rocm_support() -> c_int {
+    0
+}
+
 aliases! {
+    "MPIX_Query_rocm_support" => "PMPIX_Query_rocm_support";
     "MPI_Comm_c2f" => "PMPI_Comm_c2f";
     "MPI_Comm_f2c" => "PMPI_Comm_f2c";
     "MPI_Type_c2f" => "PMPI_Type_c2f";
@@ -142,17 +138,6 @@ aliases! {
     "MPI_Session_f2c" => "PMPI_Session_f2c";
     "MPI_Win_c2f" => "PMPI_Win_c2f";
     "MPI_Win_f2c" => "PMPI_Win_f2c";
-    "MPI_Status_c2f" => "PMPI_Status_c2f";
-    "MPI_Status_f2c" => "PMPI_Status_c2f";
-    "PMPI_Status_f2c" => "PMPI_Status_c2f";
-    "MPI_Status_c2f08" => "PMPI_Status_c2f";
-    "PMPI_Status_c2f08" => "PMPI_Status_c2f";
-    "MPI_Status_f082c" => "PMPI_Status_c2f";
-    "PMPI_Status_f082c" => "PMPI_Status_c2f";
-    "MPI_Status_f082f" => "PMPI_Status_c2f";
-    "PMPI_Status_f082f" => "PMPI_Status_c2f";
-    "MPI_Status_f2f08" => "PMPI_Status_c2f";
-    "PMPI_Status_f2f08" => "PMPI_Status_c2f";
     "OMPI_C_MPI_COMM_NULL_COPY_FN" => "OMPI_C_MPI_NULL_COPY_FN";
     "OMPI_C_MPI_TYPE_NULL_COPY_FN" => "OMPI_C_MPI_NULL_COPY_FN";
     "OMPI_C_MPI_WIN_NULL_COPY_FN" => "OMPI_C_MPI_NULL_COPY_FN";
@@ -162,22 +147,4 @@ aliases! {
     "OMPI_C_MPI_COMM_NULL_DELETE_FN" => "OMPI_C_MPI_NULL_DELETE_FN";
     "OMPI_C_MPI_TYPE_NULL_DELETE_FN" => "OMPI_C_MPI_NULL_DELETE_FN";
     "OMPI_C_MPI_WIN_NULL_DELETE_FN" => "OMPI_C_MPI_NULL_DELETE_FN";
-}
-
-/// The names of persistent collectives in Open MPI 4, before they were in the standard.
-macro_rules! older_names {
-    ($($name:literal)*) => {
-        aliases! { $(
-            concat!("MPIX_", $name) => concat!("PMPI_", $name);
-            concat!("PMPIX_", $name) => concat!("PMPI_", $name);
-        )* }
-    };
-}
-
-older_names! {
-    "Allgather_init" "Allgatherv_init" "Allreduce_init" "Alltoall_init" "Alltoallv_init"
-    "Alltoallw_init" "Barrier_init" "Bcast_init" "Exscan_init" "Gather_init" "Gatherv_init"
-    "Neighbor_allgather_init" "Neighbor_allgatherv_init" "Neighbor_alltoall_init"
-    "Neighbor_alltoallv_init" "Neighbor_alltoallw_init" "Reduce_init" "Reduce_scatter_block_init"
-    "Reduce_scatter_init" "Scan_init" "Scatter_init" "Scatterv_init"
 }

@@ -442,6 +442,11 @@ parameters! {
         help: "Whether programs that were built for another MPI run with the libraries of OxMPI for them. With 0, mpirun sets \
                neither LD_LIBRARY_PATH nor MPI4PY_LIBMPI, and refuses such programs (mpirun --no-foreign).",
     }
+    mpi_library_version: text {
+        default: "", level: User,
+        help: "The text of MPI_Get_library_version, for programs that recognise libraries by its beginning and refuse others \
+               ('MPICH Version: 4.1.0', 'Open MPI v5.0.0'). Empty: OxMPI's name and version.",
+    }
     pmix_library: text {
         default: "libpmix.so.2", level: User,
         help: "The file of the library PMIx, as the loader of programs takes it: a name that it searches for, or a path. A \

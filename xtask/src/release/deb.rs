@@ -80,11 +80,11 @@ const PACKAGES: [DebianPackage; 5] = [
 fn package_of(name: &str) -> &'static str {
     const WRAPPERS: [&str; 7] =
         ["mpicc", "mpicxx", "mpic++", "mpiCC", "mpifort", "mpif77", "mpif90"];
-    let file = name.rsplit('/').next().unwrap_or(name);
+    let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_of_developers = name.starts_with("include/")
         || name.starts_with("lib/pkgconfig/")
         || name.starts_with("share/man/man3/")
-        || name.starts_with("lib/") && file.ends_with(".so")
+        || directory == "lib" && file.ends_with(".so")
         || name.starts_with("bin/") && WRAPPERS.contains(&file)
         || ["share/oxmpi/mpi.f90", "share/oxmpi/valgrind.supp"].contains(&name);
     match name {
@@ -271,6 +271,7 @@ mod tests {
             ("lib/libmpi_abi.so", "liboxmpi-dev"),
             ("lib/libmpi_abi.so.1", "liboxmpi1"),
             ("lib/libmpi.so.12", "liboxmpi1"),
+            ("lib/oxmpi/ranks/libmpi.so", "liboxmpi1"),
             ("lib/pkgconfig/mpi.pc", "liboxmpi-dev"),
             ("share/man/man1/mpirun.1", "oxmpi"),
             ("share/man/man3/MPI_Send.3", "liboxmpi-dev"),

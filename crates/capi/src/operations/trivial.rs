@@ -2,11 +2,13 @@
 //! as integers. They work before `MPI_Init` and after `MPI_Finalize`, in any thread.
 
 use std::ffi::c_int;
+use std::sync::LazyLock;
 
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::*;
 use oxmpi_mem::table::{FIRST_INDEX, Handle};
 use oxmpi_objects::error::Result;
+use oxmpi_param::Params;
 
 use crate::arguments::present;
 use crate::operations::errhandlers;
@@ -26,8 +28,16 @@ pub(crate) fn abi_get_version() -> Result<(c_int, c_int)> {
     Ok((abi::MPI_ABI_VERSION, abi::MPI_ABI_SUBVERSION))
 }
 
+/// The text of the user's parameter, or that of this library. MPI_Init reports a wrong parameter.
 pub(crate) fn get_library_version() -> Result<&'static str> {
-    Ok(LIBRARY_VERSION)
+    static SHOWN: LazyLock<String> = LazyLock::new(|| {
+        let params = Params::from_env(oxmpi_sys::library::prefix().as_deref()).unwrap_or_default();
+        match params.mpi_library_version() {
+            "" => LIBRARY_VERSION.to_owned(),
+            text => text.to_owned(),
+        }
+    });
+    Ok(&SHOWN)
 }
 
 /// Seconds since a fixed moment in the past, the same on all ranks of a node.

@@ -1,7 +1,7 @@
 //! The programs, compiled with the headers of other MPIs and run on the libraries for their
 //! programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
@@ -29,6 +29,9 @@ const EVERY_DAY: [&str; 15] = [
     "types_contents",
     "win_lock",
 ];
+
+/// Programs of `tests/faces`, for these libraries alone.
+const OF_FACES: [&str; 1] = ["other_names"];
 
 /// A library for programs of another MPI.
 struct Face {
@@ -130,26 +133,33 @@ static FACES: [Face; 3] = [
 ];
 
 pub(crate) fn trials(name: &str) -> Vec<Trial> {
-    FACES.iter().filter_map(|face| trial(face, name)).collect()
+    FACES.iter().filter_map(|face| trial(face, name, &path_of(name))).collect()
 }
 
-fn trial(face: &'static Face, name: &str) -> Option<Trial> {
-    let source = std::fs::read_to_string(path_of(name)).ok()?;
+pub(crate) fn trials_of_faces() -> Vec<Trial> {
+    let path = |name| root().join("tests/faces").join(name).with_extension("c");
+    let all = OF_FACES.iter().flat_map(|name| FACES.iter().map(move |face| (face, *name)));
+    all.filter_map(|(face, name)| trial(face, name, &path(name))).collect()
+}
+
+fn trial(face: &'static Face, name: &str, path: &Path) -> Option<Trial> {
+    let source = std::fs::read_to_string(path).ok()?;
     let head = Head::read(&source).ok()?;
     if face.of_other_abi.iter().copied().flatten().any(|(other, _)| *other == name) {
         return None;
     }
     let ranks = head.ranks.iter().copied().find(|ranks| *ranks > 1).unwrap_or(1);
-    let is_nightly = !(face.runs_daily && EVERY_DAY.contains(&name));
+    let is_of_day = EVERY_DAY.contains(&name) || OF_FACES.contains(&name);
+    let is_nightly = !(face.runs_daily && is_of_day);
     let night = if is_nightly { "night::" } else { "" };
-    let program = name.to_owned();
-    let test = move || says_ok(face, &program, ranks, is_nightly);
+    let path = path.to_owned();
+    let test = move || says_ok(face, &path, ranks, is_nightly);
     let title = format!("{night}{}::{name}::{ranks}", face.name);
     Some(Trial::test(title, test).with_ignored_flag(is_nightly))
 }
 
-fn says_ok(face: &Face, name: &str, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
-    let program = compiled(face, name)?;
+fn says_ok(face: &Face, source: &Path, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
+    let program = compiled(face, source)?;
     let mut command = mpirun(TransportOptions::Shm, ranks, is_nightly);
     let out = output_of(command.arg(&program))?;
     match out.lines().last() {
@@ -158,20 +168,23 @@ fn says_ok(face: &Face, name: &str, ranks: u32, is_nightly: bool) -> Result<(), 
     }
 }
 
-fn compiled(face: &Face, name: &str) -> Result<PathBuf, String> {
+fn compiled(face: &Face, source: &Path) -> Result<PathBuf, String> {
     let (variable, header) = face.header;
     let installed = || root().join(header);
     let header = std::env::var_os(variable).map_or_else(installed, PathBuf::from);
     let include = header.with_file_name("");
-    let (source, lib) = (path_of(name), prefix().join("lib"));
+    let lib = prefix().join("lib");
+    let name = source.file_stem().unwrap_or_default().display();
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-g", "-w", "-Werror=implicit-function-declaration", "-pthread", "-I"])
         .arg(include)
-        .arg(&source);
+        .arg("-I")
+        .arg(root().join("tests/c"))
+        .arg(source);
     if let Some(further) = face.further {
         cc.arg("-include").arg(root().join("tests").join(further));
     }
     cc.arg(format!("-L{}", lib.display())).arg(format!("-l:{}", face.library));
     cc.args(["-lm", "-ldl"]);
-    compile_once(&source, cc, &format!("{name}_{}", face.name))
+    compile_once(source, cc, &format!("{name}_{}", face.name))
 }

@@ -64,6 +64,7 @@ fn main() {
         }
     }
     trials.extend(names().iter().flat_map(|name| faces::trials(name)));
+    trials.extend(faces::trials_of_faces());
     trials.extend(cxx::trials());
     trials.extend(EXAMPLES.iter().flat_map(trials_of_example));
     libtest_mimic::run(&arguments, trials).exit();

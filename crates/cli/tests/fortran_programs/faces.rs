@@ -11,8 +11,17 @@ use crate::support::{compile_once, prefix, root};
 
 /// Programs that run every day: messages, callbacks of every kind, C and Fortran in one program,
 /// and what modules need.
-const EVERY_DAY: [&str; 6] =
-    ["callbacks", "messages", "mixed", "module_mpi", "module_mpi_f08", "sections_f08"];
+const EVERY_DAY: [&str; 9] = [
+    "callbacks",
+    "ignored_statuses",
+    "messages",
+    "mixed",
+    "module_mpi",
+    "module_mpi_f08",
+    "names_of_mpich_4_2",
+    "names_of_openmpi_5",
+    "sections_f08",
+];
 
 /// Libraries for programs of another MPI.
 struct Face {
@@ -40,6 +49,7 @@ static FACES: [Face; 2] = [
             ("f08_one_sided", "no MPI_Request_get_status_all"),
             ("f08_tools", "C tools of the program do not see calls of Fortran"),
             ("kinds", "an internal error of GNU Fortran 12"),
+            ("names_of_openmpi_5", "names of Open MPI"),
             ("collectives::user_op_matrix", "negative handles"),
             ("communicators::sessions", "no MPI_SESSION_NULL"),
             ("messages::status_fields", "no MPI_Status_set_source"),
@@ -73,6 +83,7 @@ static FACES: [Face; 2] = [
             ("communicators::group_range", "MPI_Group_range_excl has other types"),
             ("communicators::sessions", "no TYPE(MPI_Session)"),
             ("files::hints", "no MPI_Info_get_string"),
+            ("names_of_mpich_4_2", "names of MPICH"),
             ("messages::heat_2d_sections", "no array descriptors"),
             ("messages::isendrecv", "no MPI_Isendrecv"),
             ("messages::large_count", "no large counts"),

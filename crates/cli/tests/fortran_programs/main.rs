@@ -51,6 +51,16 @@ const EVERY_DAY: [&str; 16] = [
     "types::sequence_type",
 ];
 
+/// Programs of `tests/faces`, for libraries of other MPIs alone.
+const OF_FACES: [&str; 6] = [
+    "ignored_statuses",
+    "module_mpi",
+    "module_mpi_f08",
+    "names_of_mpich_4_2",
+    "names_of_openmpi_5",
+    "sections_f08",
+];
+
 /// Directories without programs.
 const NO_PROGRAMS: [&str; 1] = ["support"];
 
@@ -63,8 +73,7 @@ fn main() {
     for name in EVERY_DAY {
         assert!(programs.iter().any(|(found, _)| found == name), "there is no {name}");
     }
-    // Programs for libraries of other MPIs alone.
-    for name in ["module_mpi", "module_mpi_f08", "sections_f08"] {
+    for name in OF_FACES {
         let path = root().join("tests/faces").join(name).with_extension("f90");
         trials.extend(faces::trials(name, &path, 2, ""));
     }

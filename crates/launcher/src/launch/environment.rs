@@ -13,7 +13,7 @@ use oxmpi_rt_client::client::{
 use oxmpi_rt_client::foreign::LAUNCHER_VARIABLE;
 use oxmpi_rt_client::foreign::is_of_other_launcher;
 
-fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
+fn base_environment(launch: &Launch, app: &App, names_mpi: bool) -> Vec<(OsString, OsString)> {
     // Variables that identify mpirun itself to another launcher, or to our mpirun, are not for its
     // ranks.
     let is_kept = |key: &OsStr| {
@@ -28,11 +28,11 @@ fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
     if let Some(directory) = launch.faces_directory() {
         let path =
             env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
-        let mut value = directory.as_os_str().to_owned();
-        if let Some(path) = path.filter(|p| !p.is_empty()) {
-            value.push(":");
-            value.push(path);
-        }
+        let of_ranks = directory.join(OF_RANKS);
+        let own = (!names_mpi && of_ranks.exists()).then(|| of_ranks.into_os_string());
+        let own = own.into_iter().chain([directory.as_os_str().to_owned()]);
+        let all: Vec<_> = own.chain(path.filter(|path| !path.is_empty())).collect();
+        let value = all.join(OsStr::new(":"));
         set(&mut env, OsStr::new("LD_LIBRARY_PATH"), value);
         // mpi4py's wheel searches other places before LD_LIBRARY_PATH.
         let face = directory.join(MPICH_FACE);
@@ -44,6 +44,10 @@ fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
     env
 }
 
+/// The directory, in that of this library, with the `libmpi.so` for programs that name no MPI
+/// library and may open this one: they know the ABI of Open MPI, not that of MPI-5.0.
+const OF_RANKS: &str = "oxmpi/ranks";
+
 /// The library for programs built for MPICH, in the directory of this library.
 const MPICH_FACE: &str = "libmpi.so.12";
 
@@ -51,14 +55,15 @@ const MPICH_FACE: &str = "libmpi.so.12";
 const MPI4PY: [&str; 2] = ["MPI4PY_LIBMPI", "MPI4PY_MPIABI"];
 
 /// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
+/// `names_mpi`: whether the program names an MPI library.
 pub(super) fn environment(
     launch: &Launch,
-    app: &App,
+    (app, names_mpi): (&App, bool),
     (rank, size): (u32, u32),
     place: RankPlace,
     (mark, way_in): (&str, Option<String>),
 ) -> Vec<CString> {
-    let mut env = base_environment(launch, app);
+    let mut env = base_environment(launch, app, names_mpi);
     if let Some(directory) = &app.directory {
         set(&mut env, OsStr::new("PWD"), directory.clone().into_os_string());
     }

@@ -60,6 +60,12 @@ pub(crate) fn is_standard(program: &Path) -> bool {
     Dynamic::of(program).needed.iter().any(|name| name.starts_with(STANDARD))
 }
 
+/// Whether a program names an MPI library, of any owner. Another program may open one later.
+pub(super) fn names_mpi(program: &Path) -> bool {
+    let is_mpi = |name: &String| name.starts_with(STANDARD) || owner_of(name).is_some();
+    Dynamic::of(program).needed.iter().any(is_mpi)
+}
+
 /// The file of this name in the first of the directories that has one (ld.so(8)).
 fn found_in(directories: &str, name: &str, program: &Path) -> Option<PathBuf> {
     let origin = program.parent().unwrap_or(Path::new(".")).to_string_lossy();
@@ -85,7 +91,19 @@ fn other_of(
 
 /// The other MPI to which a library of this name belongs.
 pub(super) fn owner_of(name: &str) -> Option<&'static str> {
+    let name = without_digest(name);
     OTHERS.iter().find(|(other, _)| name.starts_with(other)).map(|(_, owner)| *owner)
+}
+
+/// The name of a library without the eight digits that auditwheel adds to it in a wheel:
+/// `libmpi-617ed1d0.so.40` was `libmpi.so.40`.
+fn without_digest(name: &str) -> String {
+    let is_digest = |part: &str| part.len() == 8 && part.chars().all(|c| c.is_ascii_hexdigit());
+    let parts = name.split_once(".so").and_then(|(before, after)| {
+        let (before, digest) = before.rsplit_once('-')?;
+        is_digest(digest).then(|| format!("{before}.so{after}"))
+    });
+    parts.unwrap_or_else(|| name.to_owned())
 }
 
 /// What the dynamic section of a program says.
@@ -174,6 +192,10 @@ mod tests {
         );
         assert_eq!(whose(&["libmpich.so.12"]), Some("MPICH"));
         assert_eq!(whose(&["libmpi_mpifh.so.40", "libm.so.6"]), Some("Open MPI"));
+        // Libraries in wheels.
+        assert_eq!(whose(&["libmpi-617ed1d0.so.40"]), Some("Open MPI"));
+        assert_eq!(whose(&["libmpi-d26c8c51.so.12.3.1"]), whose(&["libmpi.so.12"]));
+        assert_eq!(other(&["libmpi-parts.so.40", "libmpi-617ed1d0-x.so.40"]), None);
         // The standard ABI, also beside another library, and similar names.
         for ours in
             [&["libmpi_abi.so.1"][..], &["libmpi_abi.so.0"], &["libmpi_abi.so.1", "libmpi.so.40"]]

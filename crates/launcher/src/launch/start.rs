@@ -405,15 +405,18 @@ impl Crew<'_> {
         let places = self.here.iter().map(|rank| self.places[*rank as usize]);
         let places = places.map(|place| (place.node, place.local_size));
         let postboxes = postboxes_of(self.launch, self.boot.sockets, places)?;
+        let name_mpi: Vec<bool> =
+            self.apps.iter().map(|app| other_library::names_mpi(&app.path)).collect();
         for ((at, rank), mut made) in (0..).zip(self.here.iter().copied()).zip(segments) {
             let place = self.places[rank as usize];
-            let app = &self.apps[self.app_of(rank)];
+            let number = self.app_of(rank);
+            let app = &self.apps[number];
             let way_in =
                 self.way_in.clone().map(|way_in| WayIn { number: self.boot.base + rank, ..way_in });
             let way_in = way_in.as_ref().map(WayIn::write);
             let env = environment(
                 self.launch,
-                app,
+                (app, name_mpi[number]),
                 (rank, self.boot.size),
                 place,
                 (guard.mark(), way_in),

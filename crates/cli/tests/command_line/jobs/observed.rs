@@ -28,6 +28,11 @@ const OBSERVED: &[Row] = &[
     ),
     ("jobs/other_launchers.rs", "no_foreign_leaves_the_library_path", &["mpi_foreign"]),
     (
+        "jobs/other_launchers.rs",
+        "the_text_of_the_version_is_that_of_the_user",
+        &["mpi_library_version"],
+    ),
+    (
         "launched_by.rs",
         "without_its_library_a_protocol_is_refused_with_the_line_to_type",
         &["pmix_library", "munge_library", "munge_socket"],

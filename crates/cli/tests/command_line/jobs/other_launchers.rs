@@ -206,6 +206,65 @@ fn no_foreign_leaves_the_library_path() {
     assert!(outcome.err.contains("libmpi.so.40"), "{outcome:?}");
 }
 
+/// A program that opens `libmpi.so`, without a version, and takes it for Open MPI's.
+const OPENER: &[u8] = b"#include <dlfcn.h>\n#include <stdio.h>\n\
+    int main(int argc, char **argv) {\n\
+        void *mpi = dlopen(\"libmpi.so\", RTLD_NOW | RTLD_GLOBAL);\n\
+        if (!mpi) return puts(dlerror()), 2;\n\
+        int (*init)(int *, char ***) = dlsym(mpi, \"MPI_Init\");\n\
+        int (*size)(void *, int *) = dlsym(mpi, \"MPI_Comm_size\");\n\
+        int (*version)(char *, int *) = dlsym(mpi, \"MPI_Get_library_version\");\n\
+        int (*finalize)(void) = dlsym(mpi, \"MPI_Finalize\");\n\
+        int ranks, length, rc = init(&argc, &argv);\n\
+        char text[8192];\n\
+        rc |= size(dlsym(mpi, \"ompi_mpi_comm_world\"), &ranks) | version(text, &length);\n\
+        printf(\"%d ranks, %s\\n\", ranks, text);\n\
+        return rc | finalize();\n\
+    }\n";
+
+fn compile_opener() -> Programs {
+    let p = compile(&[]);
+    p.file("opener.c", OPENER, 0o644);
+    let words = ["opener.c", "-o", "opener"];
+    assert!(Command::new("cc").args(words).current_dir(&p.directory).status().unwrap().success());
+    p
+}
+
+#[test]
+fn a_rank_that_opens_libmpi_so_gets_the_abi_of_open_mpi() {
+    let p = compile_opener();
+    p.run(2, &[], "opener", &[]).is_fine(2, "2 ranks, OxMPI");
+}
+
+#[test]
+fn a_program_that_names_its_library_opens_none_of_another_abi() {
+    let p = compile(&[]);
+    let program = b"#include <stdio.h>\n#include <stdlib.h>\n\
+        int main(void) { return puts(getenv(\"LD_LIBRARY_PATH\")) < 0; }\n";
+    p.file("shown.c", program, 0o644);
+    let path = |library: &str| {
+        let done = Command::new("cc")
+            .args(["shown.c", "-o", "shown", "-Wl,--no-as-needed", library, "-L"])
+            .arg(prefix().join("lib"))
+            .current_dir(&p.directory)
+            .status();
+        assert!(done.unwrap().success());
+        p.run(1, &[], "shown", &[]).out
+    };
+    assert!(path("-lc").contains("/oxmpi/ranks:"));
+    for library in ["-l:libmpi_abi.so.1", "-l:libmpi.so.40"] {
+        let path = path(library);
+        assert!(path.contains("/lib") && !path.contains("/oxmpi/ranks"), "{path}");
+    }
+}
+
+#[test]
+fn the_text_of_the_version_is_that_of_the_user() {
+    let p = compile_opener();
+    let text = ["--mca", "mpi_library_version", "MPICH Version: 4.1.0"];
+    p.run(2, &text, "opener", &[]).is_fine(2, "2 ranks, MPICH Version: 4.1.0");
+}
+
 #[test]
 fn a_process_with_two_interfaces_of_mpi_is_refused() {
     let p = compile(&[]);
