@@ -1,6 +1,32 @@
 /* The C part of mixed.f90. */
 #include <mpi.h>
 #include <stdio.h>
+#include <string.h>
+
+#ifdef MPI_ABI_VERSION
+/* The library for Fortran has told the sizes of its types, and what a LOGICAL looks like. */
+static int ask_for_types(void)
+{
+    MPI_Info info = MPI_INFO_NULL;
+    char size[8] = "";
+    int length = sizeof size, flag = 0, yes = 0, no = 7;
+    MPI_Abi_get_fortran_booleans(4, &yes, &no, &flag);
+    if (!flag || !(yes & 1) || no != 0) {
+        printf("C does not get the values of a LOGICAL\n");
+        return 1;
+    }
+    MPI_Abi_get_fortran_info(&info);
+    if (info != MPI_INFO_NULL) {
+        MPI_Info_get_string(info, "mpi_double_precision_size", &length, size, &flag);
+        MPI_Info_free(&info);
+    }
+    if (strcmp(size, "8")) {
+        printf("C does not get the sizes of Fortran's types\n");
+        return 1;
+    }
+    return 0;
+}
+#endif
 
 int in_c(MPI_Fint comm, MPI_Fint key_of_fortran, MPI_Fint *key_of_c)
 {
@@ -19,5 +45,8 @@ int in_c(MPI_Fint comm, MPI_Fint key_of_fortran, MPI_Fint *key_of_c)
     }
     MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, key_of_c, NULL);
     MPI_Comm_set_attr(c_comm, *key_of_c, (void *)4711);
+#ifdef MPI_ABI_VERSION
+    faults += ask_for_types();
+#endif
     return faults;
 }

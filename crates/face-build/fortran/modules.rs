@@ -33,6 +33,11 @@ mod abi {
     include!(concat!(env!("OUT_DIR"), "/numbers.rs"));
 }
 
+/// Programs of the other ABI cannot ask for the sizes of Fortran's types.
+mod sizes {
+    pub(crate) fn set() {}
+}
+
 /// The types of the standard ABI, with the other ABI's status.
 mod types {
     pub(crate) use crate::status::ForeignStatus as Status;

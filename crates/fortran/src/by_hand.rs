@@ -23,6 +23,7 @@ pub(crate) use spawn::*;
 use crate::c;
 use crate::arguments::*;
 use crate::abi;
+use crate::sizes;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write as _;
 use std::ptr;
@@ -37,7 +38,15 @@ pub(crate) fn refuse(procedure: &str, class: c_int, reason: &str) -> c_int {
 }
 
 pub(crate) unsafe fn init(call: c::InitFn) -> c_int {
-    unsafe { call(ptr::null_mut(), ptr::null_mut()) }
+    with_sizes(unsafe { call(ptr::null_mut(), ptr::null_mut()) })
+}
+
+/// The result of an initialization, after which the C library learns about Fortran's types.
+fn with_sizes(code: c_int) -> c_int {
+    if code == 0 {
+        sizes::set();
+    }
+    code
 }
 
 pub(crate) unsafe fn init_thread(
@@ -45,7 +54,7 @@ pub(crate) unsafe fn init_thread(
     required: *mut c_int,
     provided: *mut c_int,
 ) -> c_int {
-    unsafe { call(ptr::null_mut(), ptr::null_mut(), *required, provided) }
+    with_sizes(unsafe { call(ptr::null_mut(), ptr::null_mut(), *required, provided) })
 }
 
 pub(crate) unsafe fn info_create_env(call: c::InfoCreateEnvFn, info: *mut c_int) -> c_int {

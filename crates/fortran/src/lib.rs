@@ -23,6 +23,7 @@
 mod creators;
 mod integers;
 mod kinds;
+mod sizes;
 
 include!("modules.rs");
 
