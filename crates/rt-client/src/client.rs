@@ -303,6 +303,7 @@ impl Client {
         if let Some(mut manager) = self.manager.get().and_then(take_manager) {
             // The other launcher may close the outputs when it ends the job: the report goes first.
             std::thread::sleep(REPORT_TIME);
+            joining::await_readers();
             let _ = manager.abort(code, text);
         }
         is_sent

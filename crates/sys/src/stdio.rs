@@ -9,8 +9,9 @@ use std::io::{self, Write as _};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 /// The exit code for output without a reader: shells return it for a program killed by SIGPIPE.
 pub const UNREAD_CODE: i32 = 128 + libc::SIGPIPE;
@@ -56,6 +57,18 @@ pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
         bytes = &bytes[written..];
     }
     Ok(())
+}
+
+/// Waits until the reader of a pipe has taken all bytes, or the limit is over. Returns at once if
+/// the output is no pipe.
+pub fn await_reader(output: BorrowedFd<'_>, limit: Duration) {
+    let stat = rustix::fs::fstat(output);
+    let is_pipe = stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo());
+    let has_unread = || rustix::io::ioctl_fionread(output).is_ok_and(|unread| unread > 0);
+    let begin = Instant::now();
+    while is_pipe && has_unread() && begin.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Whether an error of an output means that its reader is gone.
@@ -105,5 +118,33 @@ pub fn end(name: &str, code: i32) -> i32 {
             if code == 0 { 1 } else { code }
         }
         _ => code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_reader_ends_when_it_has_read_or_is_late() {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let wait = |limit| {
+            let begin = Instant::now();
+            await_reader(write.as_fd(), limit);
+            begin.elapsed() >= limit
+        };
+        let (short, long) = (Duration::from_millis(5), Duration::from_secs(60));
+        assert!(!wait(long), "there is nothing to read");
+        write_all(write.as_fd(), b"text").unwrap();
+        assert!(wait(short), "nobody has read the text");
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| rustix::io::read(&read, &mut [0; 8][..]));
+            assert!(!wait(long));
+            assert_eq!(reader.join().unwrap(), Ok(4));
+        });
     }
 }

@@ -52,6 +52,8 @@ pub const JOIN_OPTION: &str = "--join";
 
 /// The number of socket names that are tried: a process of another user may have the first ones.
 const NAMES: u32 = 8;
+/// The limit for the manager to read an output of a process before the process ends its job.
+const READING_TIME: Duration = Duration::from_secs(1);
 /// The pause before a process tries again to enter a host whose earlier job has not ended.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long a process tries to connect with the process that has a socket name. One of another user
@@ -111,11 +113,20 @@ enum HostEntry {
 /// The connection with the process manager of a process that could not become a rank.
 static UNJOINED: Mutex<Option<Box<dyn ProcessManager>>> = Mutex::new(None);
 
+/// Waits until the manager has read the outputs of this process, which it may close when it ends
+/// the job.
+pub(super) fn await_readers() {
+    for output in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
+        oxmpi_sys::stdio::await_reader(output, READING_TIME);
+    }
+}
+
 /// Has the process manager end the job, if this process could not become a rank and ends: the other
 /// processes would wait for it.
 pub fn abort_unjoined(code: i32, text: &str) {
     let manager = UNJOINED.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(mut manager) = manager {
+        await_readers();
         let _ = manager.abort(code, text);
     }
 }
