@@ -53,12 +53,24 @@ pub(crate) fn soak(options: &SoakOptions) -> Result<(), Failure> {
     stress(seconds)
 }
 
+/// The tests of a file. nextest fails if a filter selects none.
+fn tests(package: &str, file: &str) -> Run {
+    Run::cargo().args([
+        "nextest",
+        "run",
+        "--locked",
+        "--profile",
+        "fuzz",
+        "-p",
+        package,
+        "--test",
+        file,
+    ])
+}
+
 /// Rings and doors of shared memory. One pass takes about two seconds.
 pub(crate) fn stress(seconds: u64) -> Result<(), Failure> {
-    Run::cargo()
-        .args(["test", "--locked", "--quiet", "-p", "oxmpi-shm", "--test", "stress"])
-        .env("OXMPI_STRESS_TIMES", (seconds / 2).max(1).to_string())
-        .show()
+    tests("oxmpi-shm", "stress").env("OXMPI_STRESS_TIMES", (seconds / 2).max(1).to_string()).show()
 }
 
 fn seed() -> u64 {
@@ -89,35 +101,16 @@ pub(crate) fn threads(prefix: &Path, seconds: u64) -> Result<(), Failure> {
 
 /// Every algorithm of collectives with every size to 64, verified.
 pub(crate) fn plans() -> Result<(), Failure> {
-    Run::cargo()
-        .args([
-            "nextest",
-            "run",
-            "--locked",
-            "--no-fail-fast",
-            "--profile",
-            "fuzz",
-            "-p",
-            "oxmpi-plan",
-        ])
-        .args(["--test", "sweep", "--run-ignored", "all"])
+    tests("oxmpi-plan", "sweep")
+        .args(["--run-ignored", "all"])
         .env("OXMPI_PLAN_SWEEP", "all")
         .show()
 }
 
 /// Random calls of all collectives, verified: some hundreds take a second.
 pub(crate) fn random_plans(seconds: u64) -> Result<(), Failure> {
-    Run::cargo()
-        .args([
-            "test",
-            "--locked",
-            "--quiet",
-            "-p",
-            "oxmpi-plan",
-            "--test",
-            "sweep",
-            "anything_goes",
-        ])
+    tests("oxmpi-plan", "sweep")
+        .arg("random_calls_are_correct")
         .env("OXMPI_PLAN_CASES", (seconds * 300).max(1000).to_string())
         .show()
 }
@@ -153,8 +146,8 @@ fn play_for(time: Duration, test: &str, worlds: u64) -> Result<(), Failure> {
 }
 
 fn play(test: &str, base: u64, count: u64) -> Result<(), Failure> {
-    Run::cargo()
-        .args(["test", "--locked", "--quiet", "-p", "oxmpi-core", "--test", "all", test])
+    tests("oxmpi-core", "all")
+        .arg(test)
         .env("OXMPI_SIM_BASE", base.to_string())
         .env("OXMPI_SIM_COUNT", count.to_string())
         .show()
